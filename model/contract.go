@@ -1,0 +1,94 @@
+package model
+
+import (
+	"rankmap/internal/parallel"
+	"rankmap/internal/units"
+)
+
+// Phase is what a step does.
+type Phase uint8
+
+// The phases.
+const (
+	Prefill Phase = iota
+	Decode
+	Train
+)
+
+// String returns "prefill", "decode" or "train".
+func (p Phase) String() string { return [...]string{"prefill", "decode", "train"}[p] }
+
+// Work is what one step processes on one attention replica (the tp x cp x pp ranks that share a batch).
+type Work struct {
+	Phase Phase
+	Batch int // sequences in the step (decode: all running sequences of the replica; train: one micro-batch)
+	// Tokens is how many new tokens each sequence brings: 1 in decode, the prompt or chunk in prefill, the sequence
+	// length in training.
+	Tokens int
+	// Context is how many tokens the attention reads for each sequence, the new ones included; for prefill without
+	// history it equals Tokens.
+	Context     int
+	WeightDType string  // "bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int4"; empty = as the config stores them
+	KVDType     string  // "bf16", "fp8"; empty = bf16
+	Skew        float64 // hot-rank factor of expert load (most loaded rank / mean); 0 or 1 = balanced
+}
+
+// NewTokens is the number of tokens that pass through each layer.
+func (w Work) NewTokens() int { return w.Batch * w.Tokens }
+
+// OpKind is the kind of a computation; compute prices each kind by its own form.
+type OpKind uint8
+
+// The kinds of computation.
+const (
+	GEMM OpKind = iota
+	AttnPrefill
+	AttnDecode
+	MLAPrefill
+	MLADecode
+	MoE         // route, permute, grouped GEMMs, activation, combine on one GPU
+	Elementwise // norms, residual adds, activations, rotary, copies, scans: memory-bound
+)
+
+// ComputeOp is one computation of a step on ONE GPU, with sizes after sharding. Fields that a kind does not use are 0.
+type ComputeOp struct {
+	Name  string // "qkv_proj", "attention", "moe", ...
+	Kind  OpKind
+	DType string // compute type: "bf16", "fp8", "fp8_block", "nvfp4", ...
+	Times int    // how often a step runs it on this GPU (identical layers are merged)
+
+	M, N, K int // GEMM: C[M,N] = A[M,K] B[K,N]
+
+	Batch, Heads, KVHeads, HeadDim int // attention, on this GPU
+	Tokens, Context, Window        int // new tokens a sequence; tokens read; sliding window (0 = none)
+	CacheDType                     string
+
+	MoETokens, Hidden, Inter, TopK, Experts, EP, ExpertTP int // MoE: tokens routed over the whole EP group
+	Gated                                                 bool
+	Skew                                                  float64
+
+	Bytes   units.Bytes // memory traffic of one execution (elementwise: all of it)
+	FLOPs   float64     // of one execution
+	Kernels int         // elementwise: launches
+}
+
+// CollectiveOp is one collective of a step, of the group kind that a rank belongs to.
+type CollectiveOp struct {
+	Name  string // "attention out-projection", "moe dispatch", ...
+	Op    parallel.Op
+	Group parallel.Dim
+	Bytes units.Bytes // as nccl-tests counts: the larger of one rank's send and receive buffer
+	DType string
+	Times int // how often in a step, identical layers merged
+	// Overlappable collectives need not sit on the critical path (DP gradients, ZeRO gathers, backward all-gathers).
+	Overlappable bool
+	// Exchange describes expert dispatch and combine, for kernels that know it; nil for others.
+	Exchange *Exchange
+}
+
+// Exchange is an expert dispatch or combine.
+type Exchange struct {
+	TokensPerRank, Hidden, TopK, Experts int
+	Combine                              bool
+	BytesPerCopy                         units.Bytes
+}
