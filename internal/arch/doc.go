@@ -1,0 +1,2 @@
+// Package arch holds the test that enforces which package may import which.
+package arch
