@@ -70,6 +70,12 @@ type ComputeOp struct {
 	Bytes   units.Bytes // memory traffic of one execution (elementwise: all of it)
 	FLOPs   float64     // of one execution
 	Kernels int         // elementwise: launches
+
+	// OutBytes is the traffic of one output element of a GEMM; 0 = 2. A weight gradient reads and writes fp32: 8.
+	OutBytes int
+	// Backward marks the gradient of an operation. Attention: one pass that costs 2.5 forwards; MoE: input and weight
+	// gradients, 2 forwards; a GEMM is listed with its own sizes, once for each gradient.
+	Backward bool
 }
 
 // CollectiveOp is one collective of a step, of the group kind that a rank belongs to.
@@ -89,6 +95,8 @@ type CollectiveOp struct {
 // Exchange is an expert dispatch or combine.
 type Exchange struct {
 	TokensPerRank, Hidden, TopK, Experts int
-	Combine                              bool
-	BytesPerCopy                         units.Bytes
+	// Groups and TopGroups: node-limited routing, a token uses experts of at most TopGroups of Groups; 0 = unlimited.
+	Groups, TopGroups int
+	Combine           bool
+	BytesPerCopy      units.Bytes
 }

@@ -40,10 +40,12 @@ type GPU struct {
 	ComputeMajor int
 	ComputeMinor int
 	MIG          bool
-	Clique       string // NVLink fabric identity "ClusterUUID.CliqueId"; empty when none
+	Clique       string // NVLink fabric identity "ClusterUUID.CliqueId"; empty when none; ".x" is relative to Node.Clique
 	FabricState  string // "completed", "in progress", "not supported", ...
+	NVLinksUp    int    // this GPU's own NVLinks that are up, to any peer; 0 = not stated, see Cluster.LinksUp
 	PCIe         PCIeLink
 	Bad          string // why the planner must avoid it; empty when healthy
+	NoP2P        bool   // the driver says that peer-to-peer copies to other GPUs of the node do not work
 }
 
 // PCIeLink is the state of a device's slot.
@@ -93,7 +95,7 @@ type Switch struct {
 // carries the GPU's full count. Pairs are stored once, A < B.
 type NVLink struct {
 	A, B    int             // positions in NodeClass.GPUs
-	Count   int             // links in the bundle
+	Count   int             // links of the bundle that are up
 	PerLink units.Bandwidth // one way for one link; 0 = by the GPU model
 	Down    int             // links that should be up and are not
 }
@@ -132,9 +134,27 @@ type Node struct {
 	Class  int    // index in Cluster.Classes
 	First  GPUID  // its first GPU
 	Clique string // NVLink fabric identity shared with other nodes (a rack); empty when NVLink ends in the node
-	Leaf   string // leaf switch or block
+	Leaf   string // leaf switch or block; in a rail-optimised fabric the group of nodes that share the leaves of all rails
+	Pod    string // leaves under the same spines; empty when there is one pod or none is known
 	Rack   string
 	Bad    string
+
+	// GPUIdents and NICIdents hold what tells this node's parts from those of its class: nil when nothing does, else
+	// as long as the class's lists, in the class's order.
+	GPUIdents []Ident
+	NICIdents []Ident
+}
+
+// Ident is the identity of one part of one node. Two nodes that are equal but for these share a class.
+type Ident struct {
+	Index       int    // GPU: NVML's index on this node; NIC: its position
+	Name        string // NIC only: column name
+	Device      string // NIC only: "mlx5_0"
+	PCI         string
+	UUID        string // GPU UUID, or the NIC's GUID
+	NetDev      string // NIC only
+	NUMA        int
+	CPUAffinity string // GPU only
 }
 
 // FabricKind is the network between nodes.
@@ -179,6 +199,10 @@ type Cluster struct {
 
 	gpuNode  []NodeID
 	domainOf []int32
+	derived  []classInfo // by class
+	domains  []domainInfo
+	nodes    []nodeInfo
+	leaves   []leafInfo
 }
 
 // Fact says where a statement about the machine comes from.

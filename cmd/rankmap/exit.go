@@ -75,8 +75,8 @@ type silent int
 
 func (s silent) Error() string { return fmt.Sprintf("exit %d", int(s)) }
 
-// report prints err on the talk stream and returns the exit code.
-func report(d *deps, err error) int {
+// finish prints err on the talk stream and returns the exit code.
+func finish(d *deps, err error) int {
 	if err == nil {
 		return exitOK
 	}

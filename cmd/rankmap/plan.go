@@ -1,7 +1,165 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rankmap/internal/parallel"
+	"rankmap/layout"
+	"rankmap/planner"
+	"rankmap/report"
+)
+
+// planOptions are the flags of plan.
+type planOptions struct {
+	cluster  clusterFlags
+	model    string
+	workload workloadFlags
+	gpus     int
+	fix      []string
+	forbid   []string
+	profiles []string
+	cost     string
+	top      int
+	explain  bool
+	example  bool
+	out      output
+}
+
+const planExamples = `  rankmap plan --example
+  rankmap plan --cluster hgx-h100:2 --model llama-3.1-70b --task decode --batch 64 --isl 1024 --osl 512
+  rankmap plan --cluster topo.txt --gpu h200-sxm --nodes 2 --nic-rate 400G --model ./config.json -f layout.yaml`
 
 func newPlanCmd(d *deps) *cobra.Command {
-	return &cobra.Command{Use: "plan", Short: "Choose degrees and seats, and predict the time"}
+	o := &planOptions{}
+	cmd := &cobra.Command{
+		Use:     "plan",
+		Short:   "Choose TP, EP, PP, DP and CP degrees, seat every rank on a GPU, and predict the time",
+		Example: planExamples,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runPlan(cmd.Context(), d, o) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.example, "example", false, "plan the built-in example: llama-3.1-70b decode on two HGX H100 nodes")
+	o.cluster.add(f)
+	f.StringVar(&o.model, "model", "", "model: a name (see rankmap model --list), a config.json, or the folder that holds it")
+	o.workload.add(f)
+	f.IntVar(&o.gpus, "gpus", 0, "use exactly this many GPUs (default: all that a strategy fits)")
+	f.StringSliceVar(&o.fix, "fix", nil, "degrees that must hold, such as tp=8,pp=2 (tp, pp, dp, cp, ep, expert-tp)")
+	f.StringSliceVar(&o.forbid, "forbid", nil, "kinds of parallelism to leave out, such as pp,cp")
+	f.StringSliceVar(&o.profiles, "profile", nil, "profile files from rankmap calibrate, in place of the built-in ones")
+	f.StringVar(&o.cost, "cost", "calibrated", "how collectives are priced: calibrated, or textbook (alpha-beta)")
+	f.IntVar(&o.top, "top", 5, "how many losers to show")
+	f.BoolVar(&o.explain, "explain", true, "say why")
+	o.out.addFlags(cmd, "table", "wide", "yaml", "json")
+	return cmd
 }
+
+// runPlan does one plan call: inputs, search, document, output.
+func runPlan(ctx context.Context, d *deps, o *planOptions) error {
+	format, err := o.out.pick(d)
+	if err != nil {
+		return err
+	}
+	if o.example {
+		if err := o.useExample(); err != nil {
+			return err
+		}
+	}
+	in, err := o.load(d)
+	if err != nil {
+		return err
+	}
+	plan, err := planner.Search(ctx, in.request)
+	if err != nil {
+		var no *planner.Infeasible
+		if errors.As(err, &no) {
+			return withCode(exitInfeasible, no)
+		}
+		return err
+	}
+	doc, err := plan.Document(in.request, in.names, in.clusterDoc)
+	if err != nil {
+		return err
+	}
+	doc.Notes = append(in.notes, doc.Notes...)
+	var b strings.Builder
+	switch format {
+	case "json":
+		err = doc.WriteJSON(&b)
+	case "yaml":
+		err = doc.WriteYAML(&b)
+	default:
+		po := report.PlanOptions{Width: d.Width, Wide: format == "wide"}
+		if o.explain {
+			po.Explain = plan.Explained
+		}
+		err = report.Plan(&b, doc, po)
+	}
+	if err != nil {
+		return err
+	}
+	return o.out.write(d, []byte(b.String()), in.files...)
+}
+
+// useExample fills in the built-in example; other inputs beside it are refused.
+func (o *planOptions) useExample() error {
+	if o.cluster.cluster != "" || o.model != "" || o.workload.file != "" {
+		return inputErrf("--example stands alone: leave out --cluster, --model and --workload")
+	}
+	o.cluster.cluster, o.model = "hgx-h100:2", "llama-3.1-70b"
+	if o.workload.task == "" {
+		o.workload.task = "decode"
+	}
+	if o.workload.isl == 0 {
+		o.workload.isl, o.workload.osl = 1024, 512
+	}
+	if o.workload.batch == 0 {
+		o.workload.batch = 64
+	}
+	return nil
+}
+
+// parseFreedom reads --fix and --forbid.
+func parseFreedom(fix, forbid []string) (planner.Freedom, error) {
+	f := planner.Freedom{Fix: map[parallel.Dim]int{}, Forbid: map[parallel.Dim]bool{}}
+	var errs []error
+	for _, s := range fix {
+		name, val, ok := strings.Cut(s, "=")
+		d, err := parseDim(name)
+		n := 0
+		if ok && err == nil {
+			_, err = fmt.Sscanf(val+"\n", "%d\n", &n)
+		}
+		if !ok || err != nil || n < 1 {
+			errs = append(errs, fmt.Errorf("--fix %q: want DIM=N with N at least 1 and DIM one of tp, pp, dp, cp, ep, expert-tp", s))
+			continue
+		}
+		f.Fix[d] = n
+	}
+	for _, s := range forbid {
+		d, err := parseDim(s)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--forbid %q: want one of tp, pp, dp, cp, ep, expert-tp", s))
+			continue
+		}
+		f.Forbid[d] = true
+	}
+	return f, inputErr(errors.Join(errs...))
+}
+
+func parseDim(s string) (parallel.Dim, error) {
+	var d parallel.Dim
+	err := d.UnmarshalText([]byte(strings.TrimSpace(s)))
+	return d, err
+}
+
+// millis turns a flag duration into milliseconds.
+func millis(t time.Duration) float64 { return float64(t) / float64(time.Millisecond) }
+
+var _ = layout.Kind

@@ -15,7 +15,7 @@ var version = "dev"
 func run(ctx context.Context, d *deps, args []string) int {
 	root := newRootCmd(d)
 	root.SetArgs(args)
-	return report(d, root.ExecuteContext(ctx))
+	return finish(d, root.ExecuteContext(ctx))
 }
 
 // commands lists the sub-commands, in the order of the help text. Each lives in a file of its own.

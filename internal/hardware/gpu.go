@@ -28,6 +28,7 @@ type GPU struct {
 	MemoryGB     float64            `yaml:"memoryGB"`     // capacity, 1e9 bytes
 	SMs          int                `yaml:"sms"`          // streaming multiprocessors
 	BoostGHz     float64            `yaml:"boostGHz"`     // boost clock
+	ExpPerClock  float64            `yaml:"expPerClock"`  // exponentials a clock and SM; 0 = 16
 	L2MB         float64            `yaml:"l2MB"`         // L2 cache
 	NVLinks      int                `yaml:"nvlinks"`      // links a GPU, 0 = none
 	NVLinkGBps   float64            `yaml:"nvlinkGBps"`   // one way for one link, datasheet

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	"rankmap/collective"
+	"rankmap/compute"
+	"rankmap/internal/hardware"
+	"rankmap/layout"
+	"rankmap/model"
+	"rankmap/planner"
+	"rankmap/planner/step"
+	"rankmap/topology"
+)
+
+// planInputs is everything that a plan is made from.
+type planInputs struct {
+	request    planner.Request
+	names      layout.Inputs
+	clusterDoc *topology.Doc
+	notes      []string
+	files      []string
+}
+
+// load reads every input and reports the problems of all of them at once.
+func (o *planOptions) load(d *deps) (*planInputs, error) {
+	cat, err := hardware.Load(d.Configs)
+	if err != nil {
+		return nil, err
+	}
+	cluster, cinfo, cerr := o.cluster.load(d, cat)
+	spec, minfo, merr := loadModel(d, o.model)
+	base, wfiles, ferr := o.workload.readFile(d)
+	work, notes, werr := o.workload.resolve(base)
+	free, frerr := parseFreedom(o.fix, o.forbid)
+	var gerr error
+	if o.gpus < 0 {
+		gerr = inputErrf("--gpus is %d, want at least 1", o.gpus)
+	}
+	if err := firstCode(cerr, merr, ferr, werr, frerr, gerr); err != nil {
+		return nil, err
+	}
+	in := &planInputs{
+		request: planner.Request{Cluster: cluster, Spec: spec, Workload: work, Freedom: free, GPUs: o.gpus, Top: o.top},
+		names: layout.Inputs{
+			Cluster: layout.Source{Name: cinfo.name, Digest: cinfo.digest},
+			Model:   layout.Source{Name: minfo.name, Digest: minfo.digest}, Workload: work, Cost: o.cost,
+		},
+		clusterDoc: nil,
+		files:      append(append(cinfo.files, minfo.files...), wfiles...),
+	}
+	in.clusterDoc = topology.NewDoc(cluster)
+	in.notes = append(append(append(in.notes, cinfo.notes...), minfo.notes...), notes...)
+	return in, o.prices(d, cat, in)
+}
+
+// prices chooses the models of time for the cluster's GPU.
+func (o *planOptions) prices(d *deps, cat *hardware.Catalog, in *planInputs) error {
+	r := &in.request
+	sheet, err := oneGPU(r.Cluster)
+	if err != nil {
+		return err
+	}
+	r.Capacity = sheet.Memory()
+	k, err := hardware.LoadKernels(d.Configs, sheet.System)
+	if err != nil {
+		return err
+	}
+	kernels, err := kernelModels(sheet, k)
+	if err != nil {
+		return inputErr(err)
+	}
+	r.Kernel = func(ph model.Phase, op model.ComputeOp) (step.Band, string, error) {
+		e, err := kernels[ph].Price(op)
+		return step.Band{Time: e.Time, P10: e.P10, P90: e.P90}, e.Bound.String(), err
+	}
+	switch o.cost {
+	case "calibrated":
+		profiles, err := hardware.LoadProfiles(d.Configs)
+		if err != nil {
+			return err
+		}
+		for _, name := range o.profiles {
+			data, err := readAll(d, name, maxInput)
+			if err != nil {
+				return inputErr(err)
+			}
+			p, err := hardware.ReadCollective(bytes.NewReader(data), name)
+			if err != nil {
+				return inputErr(err)
+			}
+			profiles = profiles.With(p)
+			in.files = append(in.files, name)
+		}
+		r.Pricer = collective.New(r.Cluster, profiles, collective.Options{})
+	case "textbook":
+		r.Pricer = collective.NewTextbook(r.Cluster)
+	default:
+		return inputErrf("--cost %q is unknown (known: calibrated, textbook)", o.cost)
+	}
+	return nil
+}
+
+// kernelModels makes the kernel prices of each phase: prefill and training run at the sustained clock, decode at boost.
+func kernelModels(sheet *hardware.GPU, k *hardware.Kernels) (map[model.Phase]*compute.Model, error) {
+	out := map[model.Phase]*compute.Model{}
+	for _, ph := range []model.Phase{model.Prefill, model.Decode, model.Train} {
+		m, err := compute.New(sheet, k, compute.Options{Phase: ph})
+		if err != nil {
+			return nil, err
+		}
+		out[ph] = m
+	}
+	return out, nil
+}
+
+// oneGPU returns the datasheet of the cluster's GPUs; several models in one plan are refused.
+func oneGPU(c *topology.Cluster) (*hardware.GPU, error) {
+	var sheet *hardware.GPU
+	names := map[string]bool{}
+	for id := range topology.GPUID(c.NumGPUs()) {
+		s := c.Datasheet(id)
+		if s == nil {
+			return nil, withHint(inputErrf("%s: the source names no GPU model: --gpu is missing", c.GPUName(id)),
+				"give --gpu with one of the models that rankmap plan --help names, such as --gpu h200-sxm (NV18 alone is H100, H200, B200 or GB200)")
+		}
+		if sheet == nil || s.MemoryGB < sheet.MemoryGB {
+			sheet = s
+		}
+		names[s.System] = true
+	}
+	if len(names) > 1 {
+		return nil, inputErrf("the cluster mixes GPU models; plan each part for itself")
+	}
+	return sheet, nil
+}
+
+// loadModel reads a model by name, file or folder.
+func loadModel(d *deps, arg string) (*model.Spec, sourceInfo, error) {
+	if arg == "" {
+		return nil, sourceInfo{}, withHint(inputErrf("no model given: --model is missing"),
+			"known names: "+strings.Join(model.Names(d.Configs), ", "))
+	}
+	return openModel(d, arg)
+}
+
+// firstCode joins errors; the exit code is the first one's.
+func firstCode(errs ...error) error {
+	err := errors.Join(errs...)
+	if err == nil {
+		return nil
+	}
+	var c *codedError
+	hint := ""
+	for _, e := range errs {
+		var h *codedError
+		if errors.As(e, &h) {
+			if c == nil {
+				c = h
+			}
+			if hint == "" {
+				hint = h.hint
+			}
+		}
+	}
+	if c == nil {
+		return err
+	}
+	return &codedError{code: c.code, err: err, hint: hint}
+}

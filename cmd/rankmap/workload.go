@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"rankmap/internal/strictyaml"
+	"rankmap/layout"
+	"rankmap/planner"
+)
+
+// workloadFlags describe what the GPUs are for; a --workload file is read first and flags win over it.
+type workloadFlags struct {
+	file               string
+	task               string
+	isl, osl           int
+	batch, concurrency int
+	weights, kvCache   string
+	objective          string
+	ttft, tpot         time.Duration
+	engine             string
+	set                func(string) bool
+}
+
+func (w *workloadFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&w.file, "workload", "", "workload file (YAML with the keys of inputs.workload in a layout)")
+	f.StringVar(&w.task, "task", "", "serve, prefill, decode or train (default serve)")
+	f.IntVar(&w.isl, "isl", 0, "input tokens a sequence (default 4096)")
+	f.IntVar(&w.osl, "osl", 0, "output tokens a sequence (default 1024)")
+	f.IntVar(&w.batch, "batch", 0, "sequences in flight over all GPUs (default: searched)")
+	f.IntVar(&w.concurrency, "concurrency", 0, "requests in flight; for serving the same as --batch")
+	f.StringVar(&w.weights, "weights", "", "weight type: bf16, fp8, fp8_block, nvfp4, mxfp4, int4 (default: as the config stores them)")
+	f.StringVar(&w.kvCache, "kv-cache", "", "KV cache type: bf16 or fp8 (default bf16)")
+	f.StringVar(&w.objective, "objective", "", "throughput, latency, step-time or min-gpus (default throughput, training step-time)")
+	f.DurationVar(&w.ttft, "ttft", 0, "limit of the time to the first token, such as 500ms")
+	f.DurationVar(&w.tpot, "tpot", 0, "limit of the time per output token, such as 30ms")
+	w.set = f.Changed
+}
+
+// readFile reads the --workload file, if any.
+func (w *workloadFlags) readFile(d *deps) (layout.Workload, []string, error) {
+	var out layout.Workload
+	if w.file == "" {
+		return out, nil, nil
+	}
+	data, err := readAll(d, w.file, maxInput)
+	if err != nil {
+		return out, nil, inputErr(err)
+	}
+	err = strictyaml.Read(bytes.NewReader(data), w.file, strictyaml.HandWritten, &out)
+	return out, []string{w.file}, inputErr(err)
+}
+
+// weightTypes are the types that the kernels know.
+var weightTypes = []string{"bf16", "fp16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int4"}
+
+// resolve applies flags and defaults, says which defaults it used, and reports every problem at once.
+func (w *workloadFlags) resolve(base layout.Workload) (layout.Workload, []string, error) {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	out := base
+	num := func(name string, v int, into *int) {
+		if !w.set(name) && v == 0 {
+			return
+		}
+		if v < 1 {
+			bad("--%s is %d, want at least 1", name, v)
+			return
+		}
+		*into = v
+	}
+	num("isl", w.isl, &out.ISL)
+	num("osl", w.osl, &out.OSL)
+	num("batch", w.batch, &out.Batch)
+	num("concurrency", w.concurrency, &out.Concurrency)
+	str := func(v string, into *string) {
+		if v != "" {
+			*into = v
+		}
+	}
+	str(w.task, &out.Task)
+	str(w.weights, &out.Weights)
+	str(w.kvCache, &out.KVCache)
+	str(w.objective, &out.Objective)
+	limit := func(name string, v time.Duration, into *float64) {
+		if v < 0 {
+			bad("--%s is %s, want a positive time such as 500ms", name, v)
+		} else if v > 0 {
+			*into = millis(v)
+		}
+	}
+	limit("ttft", w.ttft, &out.TTFTMs)
+	limit("tpot", w.tpot, &out.TPOTMs)
+
+	var used []string
+	def := func(name string, missing bool, apply func() string) {
+		if missing {
+			used = append(used, name+" "+apply())
+		}
+	}
+	def("task", out.Task == "", func() string { out.Task = string(planner.Serve); return out.Task })
+	serving := out.Task != string(planner.TrainStep)
+	def("isl", serving && out.ISL == 0, func() string { out.ISL = 4096; return "4096" })
+	def("osl", serving && out.OSL == 0, func() string { out.OSL = 1024; return "1024" })
+	def("objective", out.Objective == "", func() string {
+		out.Objective = string(planner.Throughput)
+		if !serving {
+			out.Objective = string(planner.StepTime)
+		}
+		return out.Objective
+	})
+	if out.Batch == 0 && out.Concurrency > 0 {
+		out.Batch = out.Concurrency
+	}
+	if out.Batch > 0 && out.Concurrency > 0 && out.Batch != out.Concurrency {
+		bad("--batch %d and --concurrency %d differ: give one", out.Batch, out.Concurrency)
+	}
+	if out.Batch == 0 {
+		used = append(used, "batch searched")
+	}
+	oneOf := func(name, v string, known []string) {
+		if v != "" && !slices.Contains(known, v) {
+			bad("--%s %q is unknown (known: %s)", name, v, strings.Join(known, ", "))
+		}
+	}
+	oneOf("task", out.Task, []string{"serve", "prefill", "decode", "train"})
+	oneOf("objective", out.Objective, []string{"throughput", "latency", "step-time", "min-gpus"})
+	oneOf("weights", out.Weights, weightTypes)
+	oneOf("kv-cache", out.KVCache, []string{"bf16", "fp8"})
+	var notes []string
+	if len(used) > 0 {
+		notes = append(notes, "defaults in force: "+strings.Join(used, ", "))
+	}
+	return out, notes, inputErr(errors.Join(errs...))
+}

@@ -1,0 +1,89 @@
+package collective
+
+import (
+	"math"
+
+	"rankmap/internal/hardware"
+	"rankmap/internal/parallel"
+)
+
+const (
+	kneeFabric    = 262144  // bytes: middle of the change to bulk protocols across nodes
+	kneeFabricA2A = 1048576 // bytes: the same for all_to_all
+)
+
+// networkForm is a group over several nodes (NVLink domains) as the form sees it.
+type networkForm struct {
+	domainForm
+	Fabric  *hardware.FabricParams
+	Nodes   int     // domains that the group touches
+	PerNode int     // ranks in one of them (the largest share when uneven)
+	NICGBps float64 // one way: all NICs of one domain that serve the group's ranks, after sharing
+}
+
+// Micros is the time of one collective on nw.Nodes x nw.PerNode ranks, in us. bytes follow nccl-tests.
+//
+// Form: COLLECTIVE-MODEL, section 7. Broadcast and reduce run as a chain over the nodes, send/recv as one hop over one
+// GPU's NIC.
+func (nw *networkForm) Micros(op parallel.Op, bytes float64, oneByte bool) float64 {
+	N, g := nw.Nodes, nw.PerNode
+	n := N * g
+	if n < 2 {
+		return 0
+	}
+	if N < 2 {
+		return nw.domainForm.Micros(op, g, bytes, oneByte)
+	}
+	p, f := nw.Params, nw.Fabric
+	link := 1000 * nw.LinkGBps
+	nic := 1000 * nw.NICGBps
+	if op == parallel.AllToAll {
+		lat := (f.BA + f.PA*float64(n-g)) * (1 + (f.S-1)*bytes/(bytes+kneeFabricA2A))
+		inter := bytes * float64(n-g) / float64(n) / (nic / float64(g) * f.EA)
+		intra := bytes * float64(g-1) / float64(n) / (link * p.EA)
+		return lat + norm4(inter, intra)
+	}
+	u, w := float64(n-1)/float64(n), 1.0
+	e := p.EAG
+	var lat float64
+	ring := float64(n-N)*p.H + float64(N-1)*f.AR
+	switch op {
+	case parallel.AllReduce:
+		w, e = 2, p.EAR
+		if nw.Multicast {
+			e *= p.G
+		}
+		tree := 2*float64(g-1)*p.H + 2*math.Log2(float64(N))*f.AT
+		lat = math.Min(tree, 2*ring)
+	case parallel.ReduceScatter:
+		e, lat = p.ERS, ring
+	case parallel.Broadcast, parallel.Reduce:
+		u, lat = 1, ring
+	case parallel.SendRecv:
+		u, lat, nic = 1, f.AR, nic/float64(g)
+	default:
+		lat = ring
+	}
+	lat = (p.B + f.B0 + lat) * (1 + (f.S-1)*bytes/(bytes+kneeFabric))
+	v := w * u
+	if op == parallel.AllReduce && N == 2 {
+		v = 1 // two nodes: a tree sends every byte out of a node once
+	}
+	inter := bytes * v / (nic * f.E)
+	intra := 0.0
+	if g > 1 && op != parallel.SendRecv {
+		intra = bytes * w * u / (link * e)
+	}
+	return pnorm(lat, norm4(inter, intra), f.P)
+}
+
+// norm4 is the smooth maximum of two times that run beside each other.
+func norm4(a, b float64) float64 {
+	if a < b {
+		a, b = b, a
+	}
+	if b <= 0 {
+		return a
+	}
+	return a * math.Sqrt(math.Sqrt(1+pow4(b/a)))
+}

@@ -1,0 +1,60 @@
+package collective
+
+import (
+	"math"
+	"slices"
+
+	"rankmap/internal/hardware"
+)
+
+// FitFabric fits the form across nodes to measured points of one kind of network. What happens inside a node comes from
+// the systems' profiles; points of systems without one are left out. centre is the prior (zero: the RDMA default).
+func FitFabric(target hardware.FabricProfile, points []Point, profiles *hardware.Profiles, centre hardware.FabricParams) *hardware.FabricProfile {
+	p := target
+	f := fabricProblem(points, profiles)
+	if centre.E > 0 {
+		f.centre = centre
+	}
+	p.Params = roundParams(fabricParams, f.fit(f.centre))
+	p.NotIdentified = f.unidentified(p.Params)
+	p.Points = len(f.points)
+	return &p
+}
+
+// fabricProblem states the fit. Every table counts with the square root of its points, so that one long sweep does not
+// outvote the other sites.
+func fabricProblem(points []Point, profiles *hardware.Profiles) *fitProblem[hardware.FabricParams] {
+	domains := map[string]domainForm{}
+	keep := slices.DeleteFunc(slices.Clone(points), func(pt Point) bool {
+		if pt.nodes() < 2 || pt.Ranks%pt.nodes() != 0 || pt.Bytes <= 0 || !(pt.Time > 0) || pt.NIC <= 0 {
+			return true
+		}
+		if _, ok := domains[pt.System]; !ok {
+			p := profiles.Collective(pt.System)
+			if p != nil && p.Like != "" {
+				p = profiles.Collective(p.Like)
+			}
+			if p == nil || p.Domain == nil {
+				return true
+			}
+			domains[pt.System] = domainOf(p)
+		}
+		return false
+	})
+	f := &fitProblem[hardware.FabricParams]{space: fabricParams, centre: priorCentre(fabricParams), strength: 1}
+	f.points = keep
+	counts := map[Point]float64{}
+	table := func(pt Point) Point { pt.Bytes, pt.Time, pt.Launch = 0, 0, 0; return pt }
+	for _, pt := range keep {
+		counts[table(pt)]++
+	}
+	f.weight = make([]float64, len(keep))
+	for i, pt := range keep {
+		f.weight[i] = math.Pow(counts[table(pt)], -0.25) * 2 // residuals are squared: weight n^-1/2 each
+	}
+	f.predict = func(p *hardware.FabricParams, pt *Point) float64 {
+		nw := networkForm{domainForm: domains[pt.System], Fabric: p, Nodes: pt.nodes(), PerNode: pt.Ranks / pt.nodes(), NICGBps: pt.NIC.GBps()}
+		return nw.Micros(pt.Op, float64(pt.Bytes), OneByte(pt.DType))
+	}
+	return f
+}

@@ -1,0 +1,129 @@
+package collective
+
+import (
+	"math"
+
+	"rankmap/internal/hardware"
+	"rankmap/internal/parallel"
+)
+
+// Constants of the form that no fit touches.
+const (
+	crossoverUs   = 1.56  // us x ranks x link: where NCCL's constants make LL and Simple equal (tuning.cc, June 2026: (1.8+2.8k) n/k over 1/B_LL - 1/B)
+	kneeLatency   = 8192  // bytes: middle of the latency growth while channels open
+	kneeA2A       = 65536 // bytes: the same for all_to_all
+	kneeRamp      = 8.4e6 // bytes: end of all_to_all's slow start
+	kneeNVLS      = 6.7   // us x link: middle of NVLS start-up on 8 ranks
+	nvlsRanks     = 8     // ranks to which bN refers
+	pcieBelowGBps = 100   // a domain whose link is slower than this is PCIe
+)
+
+// domainForm is one NVLink or PCIe domain as the form sees it.
+type domainForm struct {
+	Params    *hardware.DomainParams
+	LinkGBps  float64 // one way a GPU
+	Multicast bool    // NVSwitch reduces in the switch
+	NVLSFrom  int     // smallest group that uses it; 0 = 8
+}
+
+// pow4 is x to the fourth.
+func pow4(x float64) float64 { x *= x; return x * x }
+
+// pnorm is (a^p + b^p)^(1/p) of two non-negative numbers without overflow.
+func pnorm(a, b, p float64) float64 {
+	if a < b {
+		a, b = b, a
+	}
+	if b <= 0 {
+		return a
+	}
+	return a * math.Pow(1+math.Pow(b/a, p), 1/p)
+}
+
+// hops counts the serial steps of a ring.
+func hops(op parallel.Op, n int) float64 {
+	if op == parallel.AllReduce {
+		return float64(2 * (n - 1))
+	}
+	return float64(n - 1)
+}
+
+// nvls says whether the group reduces in the switch.
+func (d *domainForm) nvls(op parallel.Op, n int, oneByte bool) bool {
+	from := d.NVLSFrom
+	if from == 0 {
+		from = nvlsRanks
+	}
+	return op == parallel.AllReduce && d.Multicast && n >= from && !oneByte
+}
+
+// Micros is the time of one collective on n ranks of the domain, in us, launched from a graph or by one process without
+// host floor. bytes follow nccl-tests. oneByte marks one-byte element types. n < 2 takes no time.
+//
+// Form: COLLECTIVE-MODEL, section 2. Broadcast and reduce are pipelined chains (bus factor 1, n-1 hops), send/recv one hop
+// over the whole link.
+func (d *domainForm) Micros(op parallel.Op, n int, bytes float64, oneByte bool) float64 {
+	if n < 2 {
+		return 0
+	}
+	p := d.Params
+	u := float64(n-1) / float64(n)
+	link := 1000 * d.LinkGBps // bytes/us
+	scaled := link
+	if d.LinkGBps < pcieBelowGBps && n > 2 {
+		scaled *= p.XS
+	}
+	if op == parallel.AllToAll {
+		bw := bytes * ((1-p.FA)*u + p.FA) / (scaled * p.EA)
+		return (p.BA+p.PA*float64(n-1))*(1+p.DA*bytes/(bytes+kneeA2A)) + bw*(1+p.RA/(1+bytes/kneeRamp))
+	}
+	e, f, w := p.EAG, p.FAG, 1.0
+	switch op {
+	case parallel.AllReduce:
+		e, f, w = p.EAR, p.FAR, 2
+	case parallel.ReduceScatter:
+		e = p.ERS
+	case parallel.Broadcast, parallel.Reduce, parallel.SendRecv:
+		u, f = 1, 0 // every byte crosses one rank's link once, whatever n
+	}
+	k := hops(op, n)
+	if op == parallel.SendRecv {
+		k = 1
+	}
+	nvls := d.nvls(op, n, oneByte)
+	if nvls {
+		e, f = e*p.G, 0
+	}
+	bw := bytes * w * ((1-f)*u + f) / (scaled * e)
+	if oneByte && (op == parallel.AllReduce || op == parallel.ReduceScatter || op == parallel.Reduce) {
+		bw *= p.Q8
+	}
+	ll := (p.B+p.H*k)*(1+p.D*bytes/(bytes+kneeLatency)) + bytes*w*u/(scaled*p.ELL)
+	var si float64
+	if nvls {
+		r := float64(n) / nvlsRanks
+		si = p.BN*r*bytes/(bytes+kneeNVLS*link*r) + bw
+	} else {
+		si = pnorm(p.BS+p.HS*k, bw, p.P)
+	}
+	if bytes <= 0 {
+		return ll
+	}
+	s := bulkShare(bytes, n, link)
+	if s <= 0 {
+		return ll
+	}
+	if s >= 1 || si <= 0 {
+		return si
+	}
+	return ll * math.Pow(si/ll, s)
+}
+
+// bulkShare is how far the bulk protocol has taken over: 0 below the crossover, 1/2 at it, 1 above.
+func bulkShare(bytes float64, n int, link float64) float64 {
+	x := pow4(bytes / (crossoverUs * float64(n) * link))
+	if math.IsInf(x, 1) {
+		return 1
+	}
+	return x / (1 + x)
+}

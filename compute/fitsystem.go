@@ -1,0 +1,115 @@
+package compute
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"rankmap/internal/hardware"
+	"rankmap/internal/measured"
+	"rankmap/model"
+)
+
+// Source names where the measured tables come from.
+const Source = "fitted to operation tables of TensorRT-LLM converted from ai-dynamo/aiconfigurator at 095f58a (Apache-2.0)"
+
+// FitSystem fits every record that rows of one GPU support. held says which rows take no part (HeldOut); records carry
+// their error on those. log, when not nil, receives a line a record.
+func FitSystem(g *hardware.GPU, rows []measured.OpRow, held func(*measured.OpRow) bool, log io.Writer) *hardware.Kernels {
+	k := &hardware.Kernels{System: g.System, Source: Source, GEMM: map[string]hardware.GEMM{}}
+	fw := &hardware.Framework{
+		About: "TensorRT-LLM kernels and launches", GEMM: map[string]hardware.Launch{}, Prefill: map[string]hardware.Prefill{},
+		Decode: map[string]hardware.Decode{}, MLAPrefill: map[string]hardware.MLAPrefill{}, MLADecode: map[string]hardware.MLADecode{},
+		MoE: map[string]hardware.MoE{}, Small: smallKernels,
+	}
+	k.Frameworks = map[string]*hardware.Framework{"trtllm": fw, "plain": plainFramework()}
+	say := func(kind, key string, f hardware.Fit) hardware.Fit {
+		if log != nil {
+			fmt.Fprintf(log, "%-10s %-12s %-10s %5d held-out rows  median %5.1f  p90 %5.1f  band %.2f-%.2f\n", g.System, kind, key, f.Rows, f.Median, f.P90, f.Lo, f.Hi)
+		}
+		return rounded(f)
+	}
+	set := newSampleSet(rows, held)
+	for t := range numTypes {
+		key := types[t].name
+		if in, out := set.of(model.GEMM, key); len(in) >= minRows {
+			rec, l := fitGEMM(g, t, in)
+			x := newGEMM(g, t, rec, l, 1)
+			rec.Fit = say("gemm", key, score(out, func(s *Sample) float64 { return x.time(s.Op.M, s.Op.N, s.Op.K).total }))
+			k.GEMM[key], fw.GEMM[key] = rec, l
+		}
+		if in, out := set.of(model.MoE, key); len(in) >= minRows {
+			rec := fitMoE(g, t, in)
+			x := newMoE(g, t, rec, 1)
+			rec.Fit = say("moe", key, score(out, func(s *Sample) float64 { return timeMoE(&x, s) }))
+			fw.MoE[key] = rec
+		}
+	}
+	for i, key := range attnKeys {
+		if in, out := set.of(model.AttnPrefill, key); len(in) >= minRows {
+			rec := fitPrefill(g, i, in)
+			x := newPrefill(g, i, rec, 1)
+			rec.Fit = say("prefill", key, score(out, func(s *Sample) float64 { return timePrefill(&x, s) }))
+			fw.Prefill[key] = rec
+		}
+		if in, out := set.of(model.AttnDecode, key); len(in) >= minRows {
+			rec := fitDecode(g, i, in)
+			x := newDecode(g, i, rec)
+			rec.Fit = say("decode", key, score(out, func(s *Sample) float64 { return timeDecode(&x, s) }))
+			fw.Decode[key] = rec
+		}
+		if in, out := set.of(model.MLAPrefill, key); len(in) >= minRows {
+			rec := fitMLAPrefill(g, in)
+			x := newMLAPrefill(g, rec, 1)
+			rec.Fit = say("mla prefill", key, score(out, func(s *Sample) float64 { return timeMLAPrefill(&x, s) }))
+			fw.MLAPrefill[key] = rec
+		}
+		if in, out := set.of(model.MLADecode, key); len(in) >= minRows {
+			rec := fitMLADecode(g, i, in)
+			x := newMLADecode(g, i, rec)
+			rec.Fit = say("mla decode", key, score(out, func(s *Sample) float64 { return timeMLADecode(&x, s) }))
+			fw.MLADecode[key] = rec
+		}
+	}
+	return k
+}
+
+// minRows is how many fitted rows a record needs.
+const minRows = 10
+
+// smallKernels are the copy rows of compute.csv on H200: 2 us a kernel in a CUDA graph and 0.82 of the datasheet.
+var smallKernels = hardware.Small{T0: 2, EM: 0.82}
+
+// sampleSet groups samples by kind and record key.
+type sampleSet struct {
+	in, out map[string][]Sample
+}
+
+func newSampleSet(rows []measured.OpRow, held func(*measured.OpRow) bool) *sampleSet {
+	s := &sampleSet{map[string][]Sample{}, map[string][]Sample{}}
+	for i := range rows {
+		x, ok := SampleOf(&rows[i])
+		if !ok {
+			continue
+		}
+		id := fmt.Sprint(x.Op.Kind, x.Key)
+		if held(&rows[i]) {
+			s.out[id] = append(s.out[id], x)
+		} else {
+			s.in[id] = append(s.in[id], x)
+		}
+	}
+	return s
+}
+
+func (s *sampleSet) of(kind model.OpKind, key string) (in, out []Sample) {
+	id := fmt.Sprint(kind, key)
+	return s.in[id], s.out[id]
+}
+
+// rounded keeps three digits of an error record.
+func rounded(f hardware.Fit) hardware.Fit {
+	r := func(v, unit float64) float64 { return math.Round(v/unit) * unit }
+	f.Median, f.P90, f.Lo, f.Hi = r(f.Median, 0.1), r(f.P90, 0.1), r(f.Lo, 0.001), r(f.Hi, 0.001)
+	return f
+}

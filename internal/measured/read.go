@@ -1,0 +1,95 @@
+package measured
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxInput bounds a table of measurements.
+const maxInput = 256 << 20
+
+// File is one file, read.
+type File struct {
+	Name    string
+	Format  string // "collectives.csv", "nccl-tests text", ...
+	Rows    []Row
+	Skipped []Skip
+}
+
+// format is one kind of file: how to know it, how to read it.
+type format struct {
+	name  string
+	known func(data []byte) bool
+	read  func(r io.Reader, name string) ([]Row, []Skip, error)
+}
+
+// formats in the order they are tried: exact headers first, then what has to be guessed from content.
+var formats = []format{
+	{"collectives.csv", header("system", "library", "kernel", "collective", "bytes", "time_us"), ReadCollectives},
+	{"published_tables.csv", header("gpu", "intra_link", "inter_link", "collective", "time_us", "healthy"), ReadPublished},
+	{"deepep.csv", header("system", "mode", "tokens_per_rank", "dispatch_us", "combine_us"), ReadDeepEP},
+	{"nvl_alltoall.csv", header("system", "kernel", "op", "tokens", "ep_size", "time_us"), ReadNVLinkAllToAll},
+	{"contention.csv", header("channels", "case", "first_us", "second_us"), ReadContention},
+	{"validation report", isReport, ReadReport},
+	{"nccl-tests JSON", isNCCLTestsJSON, ReadNCCLTestsJSON},
+	{"nccl-tests text", isNCCLTestsText, ReadNCCLTests},
+	{"sweep.csv", isSweep, ReadSweep},
+}
+
+// Formats lists the names of the known formats.
+func Formats() []string {
+	names := make([]string, len(formats))
+	for i, f := range formats {
+		names[i] = f.name
+	}
+	return names
+}
+
+// Read reads a file of any known format. It tells the format by the header or the content, never by the name; the name
+// is used in messages and to learn the collective of an old nccl-tests table that does not state it.
+func Read(r io.Reader, name string) (File, error) {
+	data, err := readAll(r, name)
+	if err != nil {
+		return File{Name: name}, err
+	}
+	for _, f := range formats {
+		if f.known(data) {
+			rows, skipped, err := f.read(bytes.NewReader(data), name)
+			return File{name, f.name, rows, skipped}, err
+		}
+	}
+	return File{Name: name}, fmt.Errorf("%s: not a table of measurements that rankmap knows (known: %s)", name, strings.Join(Formats(), ", "))
+}
+
+func readAll(r io.Reader, name string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(data) > maxInput {
+		return nil, fmt.Errorf("%s: larger than %d MiB", name, maxInput>>20)
+	}
+	return data, nil
+}
+
+// header recognises a CSV file by columns of its first line.
+func header(cols ...string) func([]byte) bool {
+	return func(data []byte) bool {
+		line, _, _ := bytes.Cut(bytes.TrimPrefix(data, []byte("\ufeff")), []byte("\n"))
+		if len(line) > 4096 {
+			return false
+		}
+		have := map[string]bool{}
+		for _, c := range strings.Split(string(line), ",") {
+			have[strings.Trim(strings.TrimSpace(c), `"`)] = true
+		}
+		for _, c := range cols {
+			if !have[c] {
+				return false
+			}
+		}
+		return true
+	}
+}

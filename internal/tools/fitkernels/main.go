@@ -1,0 +1,149 @@
+// Command fitkernels fits the kernel parameters that rankmap ships, configs/hardware/SYSTEM.kernels.yaml, from measured
+// operation tables.
+//
+//	go run ./internal/tools/fitkernels --data ../shared/measured/public
+//
+// One shape in five takes no part in any fit (compute.HeldOut); the errors that it prints and writes are on those.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"gopkg.in/yaml.v3"
+
+	"rankmap/compute"
+	"rankmap/internal/hardware"
+	"rankmap/internal/measured"
+)
+
+// tables are the files that hold operation times.
+var tables = []string{"gemm.csv", "context_attention.csv", "generation_attention.csv", "moe.csv", "context_mla.csv", "generation_mla.csv"}
+
+func main() {
+	data := flag.String("data", "", "folder with "+fmt.Sprint(tables))
+	configs := flag.String("configs", "configs", "folder whose hardware/ is read and written")
+	only := flag.String("only", "", "fit this system alone")
+	flag.Parse()
+	if err := run(*data, *configs, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "fitkernels:", err)
+		os.Exit(1)
+	}
+}
+
+func run(data, configs, only string) error {
+	if data == "" {
+		return errors.New("--data names no folder")
+	}
+	rows := map[string][]measured.OpRow{}
+	for _, t := range tables {
+		f, err := os.Open(filepath.Join(data, t))
+		if err != nil {
+			return err
+		}
+		rs, err := measured.Ops(f, t, "")
+		f.Close()
+		if err != nil {
+			return err
+		}
+		for _, r := range rs {
+			rows[r.System] = append(rows[r.System], r)
+		}
+	}
+	catalog, err := hardware.Load(os.DirFS(configs))
+	if err != nil {
+		return err
+	}
+	var fitted []compute.Fitting
+	for _, s := range catalog.Systems() {
+		g, err := catalog.GPU(s)
+		if err != nil {
+			return err
+		}
+		if len(rows[s]) == 0 {
+			continue
+		}
+		if only != "" && s != only {
+			k, err := hardware.LoadKernels(os.DirFS(configs), s)
+			if err != nil {
+				return err
+			}
+			fitted = append(fitted, compute.Fitting{GPU: g, Kernels: k})
+			continue
+		}
+		fitted = append(fitted, compute.Fitting{GPU: g, Kernels: compute.FitSystem(g, rows[s], compute.HeldOut, os.Stderr)})
+	}
+	compute.Borrow(fitted)
+	for _, s := range catalog.Systems() {
+		g, err := catalog.GPU(s)
+		if err != nil {
+			return err
+		}
+		var k *hardware.Kernels
+		for _, f := range fitted {
+			if f.GPU == g {
+				k = f.Kernels
+			}
+		}
+		if k == nil {
+			if k, err = compute.Estimated(g, fitted); err != nil {
+				return err
+			}
+		}
+		if err := write(filepath.Join(configs, "hardware", s+".kernels.yaml"), k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write prints records with four significant digits.
+func write(name string, k *hardware.Kernels) error {
+	var n yaml.Node
+	if err := n.Encode(k); err != nil {
+		return err
+	}
+	trim(&n)
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Kernel parameters of %s. Written by internal/tools/fitkernels; see compute/ for the forms.\n", k.System)
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(&n); err != nil {
+		return err
+	}
+	return os.WriteFile(name, b.Bytes(), 0o644)
+}
+
+// trim shortens floats and puts each record on a line of its own.
+func trim(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!float" {
+		var v float64
+		if n.Decode(&v) == nil && !math.IsInf(v, 0) {
+			n.Value = fmt.Sprintf("%.4g", v)
+			n.Tag = ""
+		}
+	}
+	for _, c := range n.Content {
+		trim(c)
+	}
+	if depth(n) <= 2 && n.Kind == yaml.MappingNode {
+		n.Style = yaml.FlowStyle
+	}
+}
+
+// depth is the levels of mappings below and at n; a record with its error record has two.
+func depth(n *yaml.Node) int {
+	d := 0
+	for _, c := range n.Content {
+		d = max(d, depth(c))
+	}
+	if n.Kind == yaml.MappingNode {
+		d++
+	}
+	return d
+}

@@ -1,0 +1,200 @@
+package layout
+
+import (
+	"rankmap/internal/parallel"
+	"rankmap/topology"
+)
+
+// APIVersion and Kind head every document.
+const (
+	APIVersion = "rankmap/v1"
+	Kind       = "RankLayout"
+)
+
+// Layout is the document. Times are in the unit that the field's name ends with; bandwidths are GB/s one way; bytes
+// follow nccl-tests (the larger of one rank's send and receive buffer).
+type Layout struct {
+	APIVersion string        `yaml:"apiVersion" json:"apiVersion"`
+	Kind       string        `yaml:"kind" json:"kind"`
+	Tool       string        `yaml:"tool,omitempty" json:"tool,omitempty"` // version that wrote it
+	Inputs     Inputs        `yaml:"inputs" json:"inputs"`
+	Cluster    *topology.Doc `yaml:"cluster" json:"cluster"` // compact form
+	Strategy   Strategy      `yaml:"strategy" json:"strategy"`
+	Ranks      []Rank        `yaml:"ranks" json:"ranks"`
+	IdleGPUs   []string      `yaml:"idleGpus,omitempty" json:"idleGpus,omitempty"` // "node1/7": no strategy uses them
+	Groups     []Group       `yaml:"groups" json:"groups"`
+	Predicted  Predicted     `yaml:"predicted" json:"predicted"`
+	Memory     Memory        `yaml:"memory" json:"memory"`
+	Env        []EnvVar      `yaml:"env" json:"env"`
+	Launchers  []Launcher    `yaml:"launchers" json:"launchers"`
+	Rejected   []Rejected    `yaml:"rejected" json:"rejected"`
+	Notes      []string      `yaml:"notes,omitempty" json:"notes,omitempty"` // defaults in force, flags, warnings
+}
+
+// Inputs names what the plan was made from.
+type Inputs struct {
+	Cluster  Source   `yaml:"cluster" json:"cluster"`
+	Model    Source   `yaml:"model" json:"model"`
+	Workload Workload `yaml:"workload" json:"workload"`
+	Cost     string   `yaml:"cost" json:"cost"` // "calibrated" or "textbook"
+}
+
+// Source is a name and the SHA-256 of the bytes that were read.
+type Source struct {
+	Name   string `yaml:"name" json:"name"`
+	Digest string `yaml:"digest" json:"digest"`
+}
+
+// Strategy is the degrees, both sides of MoE named.
+type Strategy struct {
+	TP               int            `yaml:"tp" json:"tp"`
+	PP               int            `yaml:"pp" json:"pp"`
+	DP               int            `yaml:"dp" json:"dp"`
+	CP               int            `yaml:"cp" json:"cp"`
+	EP               int            `yaml:"ep" json:"ep"`
+	ExpertTP         int            `yaml:"expertTp" json:"expertTp"`
+	AttentionDP      int            `yaml:"attentionDp" json:"attentionDp"`
+	Order            []parallel.Dim `yaml:"order,flow" json:"order"`
+	Interleave       int            `yaml:"interleave,omitempty" json:"interleave,omitempty"`
+	SequenceParallel bool           `yaml:"sequenceParallel,omitempty" json:"sequenceParallel,omitempty"`
+	ZeRO             int            `yaml:"zero,omitempty" json:"zero,omitempty"`
+	Recompute        string         `yaml:"recompute,omitempty" json:"recompute,omitempty"`
+	MicroBatch       int            `yaml:"microBatch,omitempty" json:"microBatch,omitempty"`
+}
+
+// Of turns planner degrees into the document's form.
+func Of(s parallel.Strategy) Strategy {
+	return Strategy{
+		TP: s.TP, PP: s.PP, DP: s.DP, CP: s.CP, EP: s.EP, ExpertTP: s.ExpertTP, AttentionDP: s.AttentionDP(),
+		Order: s.Order, Interleave: s.Interleave, SequenceParallel: s.SequenceParallel, ZeRO: s.ZeRO,
+		Recompute: s.Recompute, MicroBatch: s.MicroBatch,
+	}
+}
+
+// Parallel is the inverse of Of.
+func (s Strategy) Parallel() parallel.Strategy {
+	return parallel.Strategy{
+		TP: s.TP, PP: s.PP, DP: s.DP, CP: s.CP, EP: s.EP, ExpertTP: s.ExpertTP, Order: s.Order,
+		Interleave: s.Interleave, SequenceParallel: s.SequenceParallel, ZeRO: s.ZeRO, Recompute: s.Recompute,
+		MicroBatch: s.MicroBatch,
+	}.Normalize()
+}
+
+// Workload is what the plan is for.
+type Workload struct {
+	Task        string  `yaml:"task" json:"task"` // serve, prefill, decode, train
+	ISL         int     `yaml:"isl,omitempty" json:"isl,omitempty"`
+	OSL         int     `yaml:"osl,omitempty" json:"osl,omitempty"`
+	Batch       int     `yaml:"batch,omitempty" json:"batch,omitempty"`             // sequences in flight over all GPUs
+	Concurrency int     `yaml:"concurrency,omitempty" json:"concurrency,omitempty"` // requests in flight, serving
+	SeqLen      int     `yaml:"seqLen,omitempty" json:"seqLen,omitempty"`           // training
+	Weights     string  `yaml:"weights,omitempty" json:"weights,omitempty"`         // weight type, empty = as stored
+	KVCache     string  `yaml:"kvCache,omitempty" json:"kvCache,omitempty"`
+	Objective   string  `yaml:"objective,omitempty" json:"objective"` // throughput, latency, step-time, min-gpus
+	TTFTMs      float64 `yaml:"ttftMs,omitempty" json:"ttftMs,omitempty"`
+	TPOTMs      float64 `yaml:"tpotMs,omitempty" json:"tpotMs,omitempty"`
+	Engine      string  `yaml:"engine,omitempty" json:"engine,omitempty"`
+}
+
+// Rank is one process and its GPU.
+type Rank struct {
+	Rank      int             `yaml:"rank" json:"rank"`
+	Host      string          `yaml:"host" json:"host"`
+	LocalRank int             `yaml:"localRank" json:"localRank"`
+	GPU       int             `yaml:"gpu" json:"gpu"` // NVML index on the host
+	PCI       string          `yaml:"pci,omitempty" json:"pci,omitempty"`
+	UUID      string          `yaml:"uuid,omitempty" json:"uuid,omitempty"`
+	NUMA      *int            `yaml:"numa,omitempty" json:"numa,omitempty"` // absent when unknown
+	NICs      []string        `yaml:"nics,omitempty,flow" json:"nics,omitempty"`
+	Coords    parallel.Coords `yaml:"coords,flow" json:"coords"`
+}
+
+// Group is the ranks that take part in a collective together.
+type Group struct {
+	Kind        parallel.Dim `yaml:"kind" json:"kind"`
+	Members     []int        `yaml:"members,flow" json:"members"`
+	Domain      string       `yaml:"domain" json:"domain"`         // "NVLink domain 0", "2 NVLink domains", "PCIe"
+	Path        string       `yaml:"path" json:"path"`             // "NVSwitch", "network InfiniBand", "PCIe SYS", ...
+	Slowest     string       `yaml:"slowest" json:"slowest"`       // the bottleneck link in words
+	Concurrent  int          `yaml:"concurrent" json:"concurrent"` // groups of the kind that run at the same time, this one included
+	Collectives []Collective `yaml:"collectives" json:"collectives"`
+}
+
+// Collective is one operation of a group.
+type Collective struct {
+	Name         string      `yaml:"name" json:"name"` // "attention all-reduce", "moe dispatch", ...
+	Op           parallel.Op `yaml:"op" json:"op"`
+	Phase        string      `yaml:"phase" json:"phase"`
+	DType        string      `yaml:"dtype" json:"dtype"`
+	Bytes        int64       `yaml:"bytes" json:"bytes"`
+	TimesPerStep float64     `yaml:"timesPerStep" json:"timesPerStep"`
+	Us           float64     `yaml:"us" json:"us"`
+	P10Us        float64     `yaml:"p10Us" json:"p10Us"`
+	P90Us        float64     `yaml:"p90Us" json:"p90Us"`
+	Algorithm    string      `yaml:"algorithm" json:"algorithm"`
+	Protocol     string      `yaml:"protocol" json:"protocol"`
+	BusGBps      float64     `yaml:"busGBps" json:"busGBps"`
+	Overlapped   bool        `yaml:"overlapped,omitempty" json:"overlapped,omitempty"`
+	Basis        string      `yaml:"basis" json:"basis"` // provenance of the number
+	Flags        []string    `yaml:"flags,omitempty" json:"flags,omitempty"`
+}
+
+// Predicted is the outcome.
+type Predicted struct {
+	TTFTMs                float64 `yaml:"ttftMs,omitempty" json:"ttftMs,omitempty"`
+	TPOTMs                float64 `yaml:"tpotMs,omitempty" json:"tpotMs,omitempty"`
+	TokensPerSecond       float64 `yaml:"tokensPerSecond,omitempty" json:"tokensPerSecond,omitempty"`
+	TokensPerSecondPerGPU float64 `yaml:"tokensPerSecondPerGpu,omitempty" json:"tokensPerSecondPerGpu,omitempty"`
+	StepMs                float64 `yaml:"stepMs" json:"stepMs"`
+	StepP10Ms             float64 `yaml:"stepP10Ms" json:"stepP10Ms"`
+	StepP90Ms             float64 `yaml:"stepP90Ms" json:"stepP90Ms"`
+	MFU                   float64 `yaml:"mfu,omitempty" json:"mfu,omitempty"`
+	Batch                 int     `yaml:"batch" json:"batch"` // sequences in flight over all GPUs
+	BatchPerReplica       int     `yaml:"batchPerReplica" json:"batchPerReplica"`
+	Parts                 []Part  `yaml:"parts" json:"parts"`
+}
+
+// Part is a share of the step on the critical path.
+type Part struct {
+	Name  string  `yaml:"name" json:"name"`
+	Kind  string  `yaml:"kind" json:"kind"` // compute, tp, ep, pp, dp, cp, bubble, overhead
+	Ms    float64 `yaml:"ms" json:"ms"`
+	Share float64 `yaml:"share" json:"share"` // percent of the step
+	Bound string  `yaml:"bound,omitempty" json:"bound,omitempty"`
+}
+
+// Memory is bytes a GPU of the fullest stage, in GB (1e9).
+type Memory struct {
+	CapacityGB float64      `yaml:"capacityGB" json:"capacityGB"`
+	UsedGB     float64      `yaml:"usedGB" json:"usedGB"`
+	Parts      []MemoryPart `yaml:"parts" json:"parts"`
+	MaxBatch   int          `yaml:"maxBatch,omitempty" json:"maxBatch,omitempty"` // sequences over all GPUs that fit
+}
+
+// MemoryPart is one use of memory.
+type MemoryPart struct {
+	Name string  `yaml:"name" json:"name"`
+	GB   float64 `yaml:"gb" json:"gb"`
+}
+
+// EnvVar is an environment variable that the plan needs, with the reason.
+type EnvVar struct {
+	Name  string `yaml:"name" json:"name"`
+	Value string `yaml:"value" json:"value"`
+	Why   string `yaml:"why" json:"why"`
+}
+
+// Launcher says whether a launcher can express the layout.
+type Launcher struct {
+	Target      string  `yaml:"target" json:"target"`
+	Expressible bool    `yaml:"expressible" json:"expressible"`
+	LossPercent float64 `yaml:"lossPercent" json:"lossPercent"` // of its best expressible layout against this one
+	Why         string  `yaml:"why" json:"why"`
+}
+
+// Rejected is a strategy that lost or did not fit.
+type Rejected struct {
+	Strategy  Strategy   `yaml:"strategy" json:"strategy"`
+	Why       string     `yaml:"why" json:"why"`
+	Predicted *Predicted `yaml:"predicted,omitempty" json:"predicted,omitempty"` // absent when infeasible
+}

@@ -1,0 +1,154 @@
+package model
+
+import (
+	"rankmap/internal/parallel"
+	"rankmap/internal/units"
+)
+
+// Training holds the number formats of a training run.
+type Training struct {
+	GradBytes  int  // of a reduced gradient: 4 (Megatron's default) or 2
+	ParamBytes int  // of a gathered parameter: 2, or 1 with fp8 gathers
+	Unfused    bool // attention without flash kernels: the scores are kept
+	KeepGather bool // ZeRO-3 that keeps parameters after the forward pass: one gather instead of two
+}
+
+func (t Training) norm() Training {
+	if t.GradBytes == 0 {
+		t.GradBytes = 4
+	}
+	if t.ParamBytes == 0 {
+		t.ParamBytes = 2
+	}
+	return t
+}
+
+// GradientCollectives lists what happens once for a global batch: reduction of gradients over data parallelism (dense
+// weights over dp and cp, experts over expert-DP) and, with ZeRO-1 and 2, the gather of updated parameters. They can
+// overlap with the backward pass of the last and the forward pass of the first micro-batch. With cp above 1 the dense
+// reduction runs over cp and dp; it is listed as one collective over each. Tied embeddings on two pipeline stages add
+// their own all-reduce. ZeRO-3's gathers are in StepCollectives.
+func (s *Spec) GradientCollectives(st parallel.Strategy, stage int, t Training) []CollectiveOp {
+	t = t.norm()
+	w := Work{Phase: Train}
+	x := s.shapeOf(&st, &w)
+	c := collList{x: &x, s: s, st: &st, w: &w, train: true}
+	dense, experts := s.rankParams(&x, stage)
+	for _, g := range []struct {
+		group parallel.Dim
+		size  int
+		n     float64
+	}{{parallel.DP, x.dp, dense}, {parallel.CP, x.cp, dense}, {parallel.ExpertDP, expertDP(&x), experts}} {
+		if g.size < 2 || g.n == 0 {
+			continue
+		}
+		grad, param := units.Bytes(g.n*float64(t.GradBytes)), units.Bytes(g.n*float64(t.ParamBytes))
+		name := "gradients"
+		if g.group == parallel.ExpertDP {
+			name = "expert gradients"
+		}
+		dtype := "fp32"
+		if t.GradBytes == 2 {
+			dtype = "bf16"
+		}
+		switch {
+		case st.ZeRO == 0 || g.group == parallel.CP && x.dp > 1:
+			c.addType(name, parallel.AllReduce, g.group, grad, 1, true, dtype)
+		default:
+			c.addType(name, parallel.ReduceScatter, g.group, grad, 1, true, dtype)
+			if st.ZeRO < 3 {
+				c.add("parameters", parallel.AllGather, g.group, param, 1, true)
+			}
+		}
+	}
+	if s.Tied && x.pp > 1 && (stage == 0 || stage == x.pp-1) {
+		c.addType("tied embedding gradients", parallel.AllReduce, parallel.PP, units.Bytes(ceilDiv(s.Vocab, x.tp))*units.Bytes(s.Hidden)*units.Bytes(t.GradBytes), 1, false, "fp32")
+	}
+	return c.ops
+}
+
+func expertDP(x *shape) int { return max(1, x.tp*x.cp*x.dp/(x.ep*x.etp)) }
+
+// gather adds ZeRO-3's gathers of n layers: parameters before the forward and before the backward pass, and gradients
+// scattered after it, for each micro-batch.
+func (c *collList) gather(k *Kind, n int) {
+	d := c.x.degrees()
+	var dense, experts float64
+	for i := range k.Tensors {
+		t := &k.Tensors[i]
+		p := float64(t.Params()) * t.share(d)
+		if t.Part == PartExperts {
+			experts += p
+		} else {
+			dense += p
+		}
+	}
+	one := func(name string, group parallel.Dim, p float64) {
+		b := units.Bytes(2 * p)
+		c.add(name, parallel.AllGather, group, b, 2*n, true)
+		c.add(name+" gradients", parallel.ReduceScatter, group, b, n, true)
+	}
+	one("layer parameters", parallel.DP, dense)
+	if expertDP(c.x) > 1 {
+		one("expert parameters", parallel.ExpertDP, experts)
+	}
+}
+
+// rankParams is how many parameters the fullest rank of a stage holds, dense and experts apart.
+func (s *Spec) rankParams(x *shape, stage int) (dense, experts float64) {
+	d := x.degrees()
+	for i := range s.Kinds {
+		n := float64(s.kindsOn(i, x.pp, x.v, stage))
+		if n == 0 {
+			continue
+		}
+		k := &s.Kinds[i]
+		for j := range k.Tensors {
+			t := &k.Tensors[j]
+			p := float64(t.Params()) * t.share(d) * n
+			if t.Part == PartExperts {
+				experts += p
+			} else {
+				dense += p
+			}
+		}
+	}
+	for i := range s.outer {
+		t := &s.outer[i]
+		if s.outerOn(t, stage, x.pp) {
+			dense += float64(t.Params()) * t.share(d)
+		}
+	}
+	return dense, experts
+}
+
+// outerOn tells whether a weight outside the layers lies on a stage: embedding on the first, head and final norm on the
+// last, a tied embedding on both.
+func (s *Spec) outerOn(t *Tensor, stage, pp int) bool {
+	if t.Part == PartEmbedding {
+		return stage == 0 || (stage == pp-1 && s.Tied && t.Split == VocabSplit)
+	}
+	return stage == pp-1
+}
+
+// optimizer traffic in bytes a local parameter (unscale and norm; Adam), as in mixed-precision Adam with fp32 master
+// weights.
+const (
+	unscaleTraffic = 8
+	adamTraffic    = 30
+)
+
+// OptimizerOp is the parameter update of one rank of a stage, once for a global batch; ZeRO deals Adam out over dp.
+func (s *Spec) OptimizerOp(st parallel.Strategy, stage int) ComputeOp {
+	w := Work{Phase: Train}
+	x := s.shapeOf(&st, &w)
+	dense, experts := s.rankParams(&x, stage)
+	traffic := func(n float64, copies int) float64 {
+		if st.ZeRO == 0 {
+			copies = 1
+		}
+		return n * (unscaleTraffic + adamTraffic/float64(copies))
+	}
+	b := traffic(dense, x.dp*x.cp) + traffic(experts, expertDP(&x))
+	return ComputeOp{Name: "optimizer", Kind: Elementwise, DType: "fp32", Times: 1, Bytes: units.Bytes(b), Kernels: 4}
+}

@@ -1,0 +1,112 @@
+package model
+
+import "rankmap/internal/parallel"
+
+// State of mixed-precision Adam: an fp32 master weight and two fp32 moments.
+const (
+	weightBytes    = 2
+	optimizerBytes = 12
+)
+
+// trainMemory fills weights, gradients, optimizer and activations of a stage.
+//
+// Bytes a parameter: 2 + gradient + 12, with ZeRO-1 (Megatron's distributed optimizer) 12/D, ZeRO-2 gradients/D too,
+// ZeRO-3 all of it; D is dp x cp for dense weights and expert-DP for experts.
+func (s *Spec) trainMemory(m *Memory, x *shape, st *parallel.Strategy, t Training, stage int, dense, experts, saved float64, layers int) {
+	for _, g := range []struct {
+		n float64
+		d int
+	}{{dense, x.dp * x.cp}, {experts, expertDP(x)}} {
+		share := func(level int) float64 {
+			if st.ZeRO >= level {
+				return 1 / float64(g.d)
+			}
+			return 1
+		}
+		m.Weights += bytesOf(g.n * weightBytes * share(3))
+		m.Gradients += bytesOf(g.n * float64(t.GradBytes) * share(2))
+		m.Optimizer += bytesOf(g.n * optimizerBytes * share(1))
+	}
+	if st.ZeRO >= 3 && layers > 0 {
+		// One layer gathered whole, and the next on its way.
+		m.Weights += bytesOf(2 * weightBytes * (dense + experts) / float64(layers))
+	}
+	m.Activations = bytesOf(saved * inFlight(x, stage))
+}
+
+// inFlight is how many micro-batches of its layers a stage keeps: pp - stage under 1F1B; interleaved, the warm-up of
+// Megatron's schedule plus one, in units of one virtual stage (Korthikanti et al. 2022, section 4.2.3, for stage 0:
+// L (1 + (p-1)/(p v)) layers' worth).
+func inFlight(x *shape, stage int) float64 {
+	if x.v <= 1 {
+		return float64(x.pp - stage)
+	}
+	chunks := 2*(x.pp-stage-1) + (x.v-1)*x.pp + 1
+	return float64(chunks) / float64(x.v)
+}
+
+// savedBytes is what one layer keeps for its backward pass, one micro-batch: Korthikanti et al. 2022 table 2 for the GPT
+// line (10 + 24/t, scores 5 a s/(h t)), and the same count for RMSNorm and gated MLPs without dropout.
+func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t Training) float64 {
+	tokens := float64(x.tokens)
+	h := float64(s.Hidden)
+	seq := 1.0 // share of what every tp rank repeats without sequence parallelism
+	if x.seqPar {
+		seq = 1 / float64(x.tp)
+	}
+	if st.Recompute == "full" {
+		return 2 * tokens * h * seq
+	}
+	blocks := 0.0
+	var split float64 // bytes a token, cut over tp
+	tp := float64(x.tp)
+	switch m := &k.Mixer; m.Kind {
+	case NoMixer:
+	case Attention, Compressed:
+		blocks++
+		kv := float64(m.kvHeadsOn(x.tp)) * tp // copies count
+		split += 2*float64(m.Heads*(m.HeadDim+m.VHeadDim)) + 2*kv*float64(m.HeadDim+m.VHeadDim)
+		if t.Unfused && st.Recompute == "" {
+			split += 5 * float64(m.Heads) * float64(max(w.Context, w.Tokens))
+		}
+	case MLA:
+		blocks++
+		split += 2 * float64(m.Heads*(2*m.HeadDim+2*m.VHeadDim))
+		seqBytes := 2 * float64(m.QLora+m.KVLora+m.Rope)
+		split += seqBytes * tp * seq
+	default:
+		blocks++
+		split += 2 * float64(m.InProj+2*m.Inner)
+	}
+	f := &k.FFN
+	mats := 2.0
+	if f.Gated {
+		mats = 3
+	}
+	if f.Kind != NoFFN {
+		if !k.Parallel || blocks == 0 {
+			blocks++
+		}
+		split += 2 * mats * float64(f.Inter)
+	}
+	total := tokens / tp * split
+	// Input of the norm and of the block's first product; the GPT line adds a dropout mask.
+	per := 4.0
+	if s.LayerNorm {
+		per = 5
+	}
+	total += tokens * h * per * blocks * seq
+	if f.Kind == Experts {
+		in := h
+		if f.Latent > 0 {
+			in = float64(f.Latent)
+		}
+		own := float64(x.own)
+		if !x.exchange {
+			own = tokens / tp
+		}
+		total += own * float64(f.TopK) * (2*2*in + 2*mats*float64(f.ExpertInter))
+		total += own * 2 * mats * float64(f.SharedInter)
+	}
+	return total
+}

@@ -1,0 +1,254 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"rankmap/collective"
+	"rankmap/internal/parallel"
+	"rankmap/internal/units"
+	"rankmap/layout"
+	"rankmap/planner/step"
+	"rankmap/topology"
+)
+
+// Document turns a plan into the rank layout. in names the sources; cluster is the compact topology to embed.
+func (p *Plan) Document(r Request, in layout.Inputs, cluster *topology.Doc) (*layout.Layout, error) {
+	b := p.Best
+	groups, err := p.documentGroups(r)
+	if err != nil {
+		return nil, err
+	}
+	l := &layout.Layout{
+		APIVersion: layout.APIVersion, Kind: layout.Kind,
+		Inputs: in, Cluster: cluster, Strategy: layout.Of(b.Strategy),
+		Ranks: p.documentRanks(r.Cluster), Groups: groups,
+		Predicted: predicted(b), Memory: documentMemory(b, r.Capacity),
+		Env: environment(r.Cluster, p.groups), Launchers: p.Launchers, Notes: p.Notes,
+		Rejected: []layout.Rejected{},
+	}
+	for _, id := range p.Idle {
+		l.IdleGPUs = append(l.IdleGPUs, r.Cluster.GPUName(id))
+	}
+	for _, x := range p.Losers {
+		rej := layout.Rejected{Strategy: layout.Of(x.Strategy), Why: x.Why}
+		if x.Outcome != nil {
+			pr := predicted(x.Outcome)
+			pr.Parts = nil
+			rej.Predicted = &pr
+		}
+		l.Rejected = append(l.Rejected, rej)
+	}
+	return l, nil
+}
+
+// documentRanks names the GPU of every rank. Local ranks count the ranks of a host in rank order.
+func (p *Plan) documentRanks(c *topology.Cluster) []layout.Rank {
+	local := map[topology.NodeID]int{}
+	out := make([]layout.Rank, len(p.Seats))
+	for r, id := range p.Seats {
+		n := c.NodeOf(id)
+		node, _ := c.Node(n)
+		gi := c.GPUIdent(id)
+		rk := layout.Rank{
+			Rank: r, Host: node.Name, LocalRank: local[n], GPU: gi.Index, PCI: gi.PCI, UUID: gi.UUID,
+			Coords: p.Best.Strategy.CoordsOf(r),
+		}
+		local[n]++
+		if gi.NUMA >= 0 {
+			numa := gi.NUMA
+			rk.NUMA = &numa
+		}
+		near, _ := c.NearNICs(id)
+		for _, x := range near {
+			rk.NICs = append(rk.NICs, c.NICIdent(n, x).Label())
+		}
+		out[r] = rk
+	}
+	return out
+}
+
+// documentGroups lists every group of every kind with the price of its collectives on its own members.
+func (p *Plan) documentGroups(r Request) ([]layout.Group, error) {
+	sh := r.Cluster.NewShaper()
+	price := map[string]collective.Estimate{}
+	var out []layout.Group
+	for _, kg := range p.groups {
+		used := usedBy(p.Best, kg.kind)
+		if len(used) == 0 {
+			continue
+		}
+		lists, ranks := kg.groups, kg.ranks
+		if kg.kind == parallel.PP {
+			lists, ranks = neighbours(kg.groups), neighbourRanks(kg.ranks)
+		}
+		for i, members := range lists {
+			g := layout.Group{Kind: kg.kind, Members: ranks[i], Concurrent: len(lists)}
+			shape, err := sh.Shape(members)
+			if err != nil {
+				return nil, err
+			}
+			g.Domain, g.Path, g.Slowest = describe(r.Cluster, shape, members)
+			for _, u := range used {
+				key := fmt.Sprintf("%d/%d/%s/%d/%s/%x", kg.kind, u.used.Op.Op, u.used.Op.DType, u.used.Op.Bytes, u.phase, signature(r.Cluster, members))
+				e, ok := price[key]
+				if !ok {
+					if e, err = r.Pricer.Price(collective.Request{
+						Op: u.used.Op.Op, Bytes: u.used.Op.Bytes, DType: u.used.Op.DType, Launch: graphLaunch,
+						Members: members, Siblings: p.comm.siblings(kg.kind),
+					}); err != nil {
+						return nil, err
+					}
+					price[key] = e
+				}
+				g.Collectives = append(g.Collectives, documentCollective(u, e))
+			}
+			out = append(out, g)
+		}
+	}
+	return out, nil
+}
+
+func neighbourRanks(lines [][]int) [][]int {
+	var out [][]int
+	for _, l := range lines {
+		for i := range len(l) - 1 {
+			out = append(out, l[i:i+2:i+2])
+		}
+	}
+	return out
+}
+
+type phaseUsed struct {
+	phase string
+	used  step.Used
+}
+
+// usedBy lists the collectives of a group kind in the plan's steps.
+func usedBy(b *Outcome, kind parallel.Dim) []phaseUsed {
+	var out []phaseUsed
+	add := func(phase string, r *step.Result) {
+		for _, u := range r.Comms {
+			if u.Op.Group == kind {
+				out = append(out, phaseUsed{phase, u})
+			}
+		}
+	}
+	main := "decode"
+	if b.TPOT.Time == 0 {
+		main = "prefill"
+	}
+	if b.Prefill != nil {
+		add("prefill", b.Prefill)
+	}
+	add(main, &b.Step)
+	return out
+}
+
+func documentCollective(u phaseUsed, e collective.Estimate) layout.Collective {
+	dt := u.used.Op.DType
+	if dt == "" {
+		dt = "bf16"
+	}
+	return layout.Collective{
+		Name: u.used.Op.Name, Op: u.used.Op.Op, Phase: u.phase, DType: dt, Bytes: int64(u.used.Op.Bytes), TimesPerStep: u.used.Times,
+		Us: round(e.Time.Micros(), 4), P10Us: round(e.P10.Micros(), 4), P90Us: round(e.P90.Micros(), 4),
+		Algorithm: e.Algorithm, Protocol: e.Protocol, BusGBps: round(e.BusBW.GBps(), 4),
+		Overlapped: u.used.Op.Overlappable, Basis: e.Provenance.String(), Flags: e.Flags,
+	}
+}
+
+// describe puts the shape of a group in words.
+func describe(c *topology.Cluster, s topology.Shape, members []topology.GPUID) (domain, path, slowest string) {
+	switch {
+	case !s.DomainsKnown:
+		domain = "NVLink not stated"
+	case s.Domains == 1:
+		domain = fmt.Sprintf("NVLink domain %d", c.DomainOf(members[0]))
+	default:
+		domain = fmt.Sprintf("%d NVLink domains", s.Domains)
+	}
+	var parts []string
+	switch {
+	case s.NVLink && s.RanksPerDomainMax > 1 && s.Wiring == topology.NVLinkSwitched:
+		parts = append(parts, "NVSwitch")
+	case s.NVLink && s.RanksPerDomainMax > 1:
+		parts = append(parts, "NVLink "+s.Wiring.String())
+	case s.PCIeUsed:
+		parts = append(parts, "PCIe "+s.PCIe.String())
+	}
+	if s.Network {
+		fabric := string(s.Fabric)
+		if fabric == "" {
+			fabric = "of unknown kind"
+		}
+		net := "network " + fabric
+		switch {
+		case s.OneRail:
+			net += ", one rail"
+		case s.RailAligned:
+			net += ", rail-aligned"
+		}
+		parts = append(parts, net)
+	}
+	return domain, strings.Join(parts, " + "), c.LimitName(s.Limit)
+}
+
+func predicted(o *Outcome) layout.Predicted {
+	p := layout.Predicted{
+		TTFTMs: round(o.TTFT.Time.Millis(), 4), TPOTMs: round(o.TPOT.Time.Millis(), 4),
+		TokensPerSecond: round(o.Tokens, 5), TokensPerSecondPerGPU: round(o.PerGPU, 5),
+		StepMs: round(o.Step.Time.Millis(), 4), StepP10Ms: round(o.Step.P10.Millis(), 4), StepP90Ms: round(o.Step.P90.Millis(), 4),
+		MFU: round(o.MFU, 4), Batch: o.Batch, BatchPerReplica: o.Replica,
+	}
+	for _, x := range o.Step.Parts {
+		p.Parts = append(p.Parts, layout.Part{
+			Name: x.Name, Kind: x.Kind, Ms: round(x.Band.Time.Millis(), 4),
+			Share: round(100*float64(x.Band.Time/o.Step.Time), 3), Bound: x.Bound,
+		})
+	}
+	return p
+}
+
+func documentMemory(o *Outcome, capacity units.Bytes) layout.Memory {
+	m := layout.Memory{CapacityGB: gb(capacity), UsedGB: gb(o.Memory.Total()), MaxBatch: o.MaxBatch}
+	for _, x := range memoryParts(&o.Memory) {
+		if x.GB != 0 {
+			m.Parts = append(m.Parts, x)
+		}
+	}
+	return m
+}
+
+func gb(b units.Bytes) float64 { return round(float64(b)/1e9, 5) }
+
+// round keeps n significant digits, so that the last bits of a sum cannot change the bytes of a document.
+func round(v float64, n int) float64 {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	p := math.Pow(10, float64(n-1)-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*p) / p
+}
+
+// environment lists the variables that the plan needs, each with its reason. NVIDIA's standing advice is to set nothing
+// that is not needed.
+func environment(c *topology.Cluster, groups []kindGroups) []layout.EnvVar {
+	out := []layout.EnvVar{}
+	network := false
+	for _, g := range groups {
+		for _, members := range g.groups {
+			n := c.NodeOf(members[0])
+			network = network || slices.ContainsFunc(members, func(id topology.GPUID) bool { return c.NodeOf(id) != n })
+		}
+	}
+	if network {
+		out = append(out, layout.EnvVar{
+			Name: "NCCL_IGNORE_NET_MISMATCH", Value: "0",
+			Why: "groups cross nodes: since NCCL 2.30 the default hides unequal NICs, which then hang",
+		})
+	}
+	return out
+}

@@ -1,0 +1,121 @@
+package planner
+
+import (
+	"rankmap/internal/parallel"
+	"rankmap/internal/units"
+	"rankmap/model"
+	"rankmap/planner/step"
+)
+
+// work is one step of a replica with b sequences over all replicas.
+func (s *search) work(st parallel.Strategy, phase model.Phase, b int) model.Work {
+	w := model.Work{
+		Phase: phase, Batch: replicaBatch(st, b), Tokens: 1,
+		Context:     s.Workload.ISL + s.Workload.OSL/2,
+		WeightDType: s.Workload.Weights, KVDType: s.Workload.KVCache,
+	}
+	if phase == model.Prefill {
+		w.Tokens, w.Context = s.Workload.ISL, s.Workload.ISL
+	}
+	return w
+}
+
+// replicaBatch is how many of b sequences the fullest of the dp attention replicas holds.
+func replicaBatch(st parallel.Strategy, b int) int { return max(1, (b+st.DP-1)/st.DP) }
+
+// evaluate prices a strategy, seated, with b sequences in flight over all GPUs.
+//
+// Decode: TPOT is the decode step at the mean context isl + osl/2; tokens/s = b / TPOT.
+// Prefill: b prompts over the replicas; TTFT is the step; tokens/s = b isl / step.
+// Serve (continuous batching): in the steady state each decode step of b sequences is accompanied by b/osl new prompts
+// per replica set, so a step lasts t_decode(b) + (b/dp)/osl x t_prefill(1 prompt); TTFT is one prompt's prefill plus the
+// step that it waits for.
+func (s *search) evaluate(st parallel.Strategy, cm *comm, b int) (*Outcome, error) {
+	s.counts.Priced++
+	o := &Outcome{Strategy: st, GPUs: st.World(), Batch: b, Replica: replicaBatch(st, b)}
+	forward := func(w model.Work) (step.Result, error) {
+		return step.Forward(step.Input{Spec: s.Spec, Strategy: st, Work: w, Kernel: s.kernel(w.Phase), Comm: cm.price})
+	}
+	gpus := float64(s.Cluster.NumGPUs())
+	if s.GPUs > 0 {
+		gpus = float64(s.GPUs)
+	}
+	var err error
+	switch Task(s.Workload.Task) {
+	case DecodeOnly:
+		if o.Step, err = forward(s.work(st, model.Decode, b)); err != nil {
+			return nil, err
+		}
+		o.TPOT = o.Step.Band
+		o.Tokens = float64(b) / o.TPOT.Time.Seconds()
+		o.score = o.TPOT.Time.Seconds()
+	case PrefillOnly:
+		if o.Step, err = forward(s.work(st, model.Prefill, b)); err != nil {
+			return nil, err
+		}
+		o.TTFT = o.Step.Band
+		o.Tokens = float64(b) * float64(s.Workload.ISL) / o.TTFT.Time.Seconds()
+		o.score = o.TTFT.Time.Seconds()
+	default: // Serve
+		if o.Step, err = forward(s.work(st, model.Decode, b)); err != nil {
+			return nil, err
+		}
+		pre, err := forward(s.work(st, model.Prefill, 1))
+		if err != nil {
+			return nil, err
+		}
+		o.Prefill = &pre
+		share := float64(o.Replica) / float64(max(1, s.Workload.OSL))
+		o.TPOT = o.Step.Band.Add(pre.Band.Scale(share))
+		o.TTFT = pre.Band.Add(o.Step.Band)
+		o.Tokens = float64(b) / o.TPOT.Time.Seconds()
+		o.score = o.TTFT.Time.Seconds() + float64(s.Workload.OSL)*o.TPOT.Time.Seconds()
+	}
+	o.PerGPU = o.Tokens / gpus
+	switch Objective(s.Workload.Objective) {
+	case Throughput:
+		o.score = -o.PerGPU
+	case MinGPUs:
+		o.score = float64(o.GPUs)*1e9 - o.PerGPU
+	}
+	o.Memory = s.memory(st, b)
+	return o, nil
+}
+
+// memory is the use of the fullest GPU with b sequences at full length.
+func (s *search) memory(st parallel.Strategy, b int) model.Memory {
+	phase := model.Decode
+	if s.Workload.Task == string(PrefillOnly) {
+		phase = model.Prefill
+	}
+	w := s.work(st, phase, b)
+	w.Context = s.Workload.ISL + s.Workload.OSL
+	return s.Spec.Memory(st, w, model.MemoryOptions{})
+}
+
+// maxBatchCap bounds the batch search: sequences over all GPUs for each attention replica.
+const maxBatchCap = 4096
+
+// batches lists the batches to try, ascending: the given one, or powers of two per replica up to what memory holds. An
+// empty list comes with the need of the smallest.
+func (s *search) batches(st parallel.Strategy) ([]int, units.Bytes) {
+	if b := s.Workload.Batch; b > 0 {
+		if need := s.memory(st, b).Total(); need > s.Capacity {
+			return nil, need
+		}
+		return []int{b}, 0
+	}
+	var out []int
+	for r := 1; r <= maxBatchCap; r *= 2 {
+		b := r * st.DP
+		need := s.memory(st, b).Total()
+		if need > s.Capacity {
+			if len(out) == 0 {
+				return nil, need
+			}
+			break
+		}
+		out = append(out, b)
+	}
+	return out, 0
+}

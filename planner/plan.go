@@ -1,0 +1,111 @@
+package planner
+
+import (
+	"fmt"
+
+	"rankmap/collective"
+	"rankmap/internal/parallel"
+	"rankmap/internal/units"
+	"rankmap/layout"
+	"rankmap/model"
+	"rankmap/planner/step"
+	"rankmap/topology"
+)
+
+// Task is what the GPUs are for.
+type Task string
+
+// The tasks.
+const (
+	Serve       Task = "serve"   // prefill and decode on the same GPUs, continuous batching
+	PrefillOnly Task = "prefill" // the prefill side of disaggregated serving
+	DecodeOnly  Task = "decode"  // the decode side
+	TrainStep   Task = "train"
+)
+
+// Objective is what makes one plan better than another.
+type Objective string
+
+// The objectives.
+const (
+	Throughput Objective = "throughput" // tokens a second and GPU, idle GPUs counted
+	Latency    Objective = "latency"    // TPOT for decode, TTFT for prefill, whole answer for serve
+	StepTime   Objective = "step-time"  // training
+	MinGPUs    Objective = "min-gpus"   // fewest GPUs that keep the limits
+)
+
+// Request is everything a search depends on. Nothing else does: the same request gives the same plan.
+type Request struct {
+	Cluster  *topology.Cluster
+	Spec     *model.Spec
+	Workload layout.Workload
+	Freedom  Freedom
+	GPUs     int                                                           // use exactly this many; 0 = as many as fit
+	Skip     func(topology.GPUID) bool                                     // GPUs that must stay idle; nil = none
+	Kernel   func(model.Phase, model.ComputeOp) (step.Band, string, error) // price of one computation on one GPU
+	Pricer   collective.Pricer
+	Capacity units.Bytes // memory of one GPU
+	Top      int         // losers to keep; 0 = 5
+	Explain  bool
+}
+
+// Outcome is one strategy at one batch.
+type Outcome struct {
+	Strategy parallel.Strategy // with the chosen order
+	GPUs     int
+	Batch    int // sequences in flight over all GPUs
+	Replica  int // sequences of the fullest attention replica
+	TTFT     step.Band
+	TPOT     step.Band
+	Step     step.Result // the step that the task is about: decode for serve and decode, prefill for prefill
+	Prefill  *step.Result
+	Tokens   float64 // tokens a second in all: generated tokens for serve and decode, prompt tokens for prefill, all for train
+	PerGPU   float64 // Tokens over all GPUs, idle ones counted
+	MFU      float64
+	Memory   model.Memory
+	MaxBatch int
+	score    float64 // smaller is better
+}
+
+// Loser is a strategy that was not chosen, with the reason.
+type Loser struct {
+	Strategy parallel.Strategy
+	Outcome  *Outcome // nil when it does not fit
+	Why      string
+}
+
+// Plan is the answer.
+type Plan struct {
+	Best      *Outcome
+	Seats     []topology.GPUID // by rank
+	Idle      []topology.GPUID
+	Losers    []Loser // nearest first
+	Searched  Counts
+	Explained []string
+	Launchers []layout.Launcher
+	Notes     []string
+	comm      *comm
+	groups    []kindGroups
+}
+
+// Counts says how much was searched.
+type Counts struct {
+	Strategies int // degrees enumerated
+	ByRule     int // dropped by a rule of the model
+	ByMemory   int // dropped by memory
+	ByLimit    int // dropped by TTFT or TPOT limits
+	Priced     int // strategies x orders x batches priced
+}
+
+// Infeasible is the result of a search that found nothing.
+type Infeasible struct {
+	Binding string // the constraint that binds
+	Nearest string // the nearest change that would help
+	Counts  Counts
+	Losers  []Loser
+}
+
+// Error names the constraint and the way out.
+func (e *Infeasible) Error() string {
+	return fmt.Sprintf("no feasible plan: %s\nnearest change that helps: %s", e.Binding, e.Nearest)
+}

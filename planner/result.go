@@ -1,0 +1,141 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"rankmap/internal/parallel"
+	"rankmap/internal/units"
+	"rankmap/model"
+	"rankmap/topology"
+)
+
+// routedExperts is the number of routed experts of a mixture's layers, 0 for a dense model. Where layers differ, the
+// smallest counts: ep must divide it.
+func routedExperts(s *model.Spec) int {
+	n := 0
+	for i := range s.Kinds {
+		if f := s.Kinds[i].FFN; f.Kind == model.Experts && (n == 0 || f.Experts < n) {
+			n = f.Experts
+		}
+	}
+	return n
+}
+
+// plan turns what was found into the answer.
+func (s *search) plan() (*Plan, error) {
+	rank(s.found)
+	best := s.found[0]
+	p := &Plan{Best: best, Searched: s.counts}
+	p.Seats = s.order[:best.GPUs]
+	used := map[topology.GPUID]bool{}
+	for _, id := range p.Seats {
+		used[id] = true
+	}
+	for id := range topology.GPUID(s.Cluster.NumGPUs()) {
+		if !used[id] {
+			p.Idle = append(p.Idle, id)
+		}
+	}
+	p.groups = seat(best.Strategy, s.order)
+	p.comm = newComm(s.Cluster, s.Pricer, graphLaunch, p.groups)
+	p.Losers = s.nearest(best)
+	p.Explained = s.explain(p)
+	p.Launchers = launchers(best.Strategy)
+	if s.stopped {
+		p.Notes = append(p.Notes, "the search was stopped early: this is the best plan so far")
+	}
+	return p, nil
+}
+
+// nearest lists the losers: priced ones by score, then those that a limit, memory or a rule dropped.
+func (s *search) nearest(best *Outcome) []Loser {
+	var out []Loser
+	for _, o := range s.found[1:] {
+		if len(out) == s.Top {
+			return out
+		}
+		out = append(out, Loser{Strategy: o.Strategy, Outcome: o, Why: whyLost(best, o)})
+	}
+	rest := slices.Clone(s.losers)
+	slices.SortStableFunc(rest, func(a, b Loser) int {
+		return cmp.Compare(distance(a.Strategy, best.Strategy), distance(b.Strategy, best.Strategy))
+	})
+	for _, l := range rest {
+		if len(out) == s.Top {
+			break
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// distance counts the doublings between two strategies, so that the nearest infeasible ones are shown.
+func distance(a, b parallel.Strategy) int {
+	n := 0
+	for _, d := range []parallel.Dim{parallel.TP, parallel.PP, parallel.CP, parallel.EP} {
+		x, y := degreeOf(a, d), degreeOf(b, d)
+		for x < y {
+			x *= 2
+			n++
+		}
+		for y < x {
+			y *= 2
+			n++
+		}
+	}
+	return n
+}
+
+// whyLost names what a loser pays more for, per generated token (or per step at equal batch), and how much worse it is.
+func whyLost(best, o *Outcome) string {
+	per := func(x *Outcome) map[string]units.Duration {
+		m := map[string]units.Duration{}
+		for _, p := range x.Step.Parts {
+			m[p.Kind] += p.Band.Time / units.Duration(x.Batch)
+		}
+		return m
+	}
+	a, b := per(best), per(o)
+	kinds := make([]string, 0, len(b))
+	for k := range b {
+		kinds = append(kinds, k)
+	}
+	slices.Sort(kinds)
+	worst, more := "", units.Duration(0)
+	for _, k := range kinds {
+		if d := b[k] - a[k]; d > more {
+			worst, more = k, d
+		}
+	}
+	s := ""
+	switch {
+	case o.PerGPU > 0 && best.PerGPU > 0 && o.Batch != best.Batch:
+		s = fmt.Sprintf("%.0f against %.0f tokens/s/GPU at its best batch of %d", o.PerGPU, best.PerGPU, o.Batch)
+	default:
+		s = fmt.Sprintf("step %s against %s", o.Step.Time, best.Step.Time)
+	}
+	if worst != "" {
+		name := worst
+		if bound := costliest(o, worst); bound != "" {
+			name += " over " + bound
+		}
+		s += fmt.Sprintf("; pays %s more a sequence for %s", more, name)
+	}
+	return s
+}
+
+// costliest returns the bottleneck of the dearest part of a kind; empty for compute.
+func costliest(o *Outcome, kind string) string {
+	bound, t := "", units.Duration(0)
+	if kind == "compute" {
+		return ""
+	}
+	for _, p := range o.Step.Parts {
+		if p.Kind == kind && p.Band.Time > t {
+			bound, t = p.Bound, p.Band.Time
+		}
+	}
+	return bound
+}
