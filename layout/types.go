@@ -64,6 +64,9 @@ type Strategy struct {
 
 // Of turns planner degrees into the document's form.
 func Of(s parallel.Strategy) Strategy {
+	if s.Interleave == 1 {
+		s.Interleave = 0
+	}
 	return Strategy{
 		TP: s.TP, PP: s.PP, DP: s.DP, CP: s.CP, EP: s.EP, ExpertTP: s.ExpertTP, AttentionDP: s.AttentionDP(),
 		Order: s.Order, Interleave: s.Interleave, SequenceParallel: s.SequenceParallel, ZeRO: s.ZeRO,

@@ -30,11 +30,13 @@ func replicaBatch(st parallel.Strategy, b int) int { return max(1, (b+st.DP-1)/s
 // Serve (continuous batching): in the steady state each decode step of b sequences is accompanied by b/osl new prompts
 // per replica set, so a step lasts t_decode(b) + (b/dp)/osl x t_prefill(1 prompt); TTFT is one prompt's prefill plus the
 // step that it waits for.
-func (s *search) evaluate(st parallel.Strategy, cm *comm, b int) (*Outcome, error) {
+//
+// Brief outcomes lack the parts and collectives of the steps.
+func (s *search) evaluate(st parallel.Strategy, cm *comm, b int, brief bool) (*Outcome, error) {
 	s.counts.Priced++
 	o := &Outcome{Strategy: st, GPUs: st.World(), Batch: b, Replica: replicaBatch(st, b)}
 	forward := func(w model.Work) (step.Result, error) {
-		return step.Forward(step.Input{Spec: s.Spec, Strategy: st, Work: w, Kernel: s.kernel(w.Phase), Comm: cm.price})
+		return step.Forward(step.Input{Spec: s.Spec, Strategy: st, Work: w, Kernel: s.kernel(w.Phase), Comm: cm.price, Brief: brief, Scratch: &s.scratch})
 	}
 	gpus := float64(s.Cluster.NumGPUs())
 	if s.GPUs > 0 {
@@ -42,6 +44,15 @@ func (s *search) evaluate(st parallel.Strategy, cm *comm, b int) (*Outcome, erro
 	}
 	var err error
 	switch Task(s.Workload.Task) {
+	case TrainStep:
+		if err := s.evaluateTraining(o, cm, brief); err != nil {
+			return nil, err
+		}
+		o.PerGPU = o.Tokens / gpus
+		if Objective(s.Workload.Objective) == MinGPUs {
+			o.score += float64(o.GPUs) * 1e9
+		}
+		return o, nil
 	case DecodeOnly:
 		if o.Step, err = forward(s.work(st, model.Decode, b)); err != nil {
 			return nil, err

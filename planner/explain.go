@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -33,14 +34,7 @@ func (s *search) explain(p *Plan) []string {
 			out = append(out, fmt.Sprintf("%s takes %s (%.0f %%)%s", k.kind, k.t, 100*float64(k.t/total), over(bounds[k.kind])))
 		}
 	}
-	for _, u := range b.Step.Comms {
-		if u.Op.Overlappable {
-			continue
-		}
-		if line := s.crossing(b, u); line != "" && !slices.Contains(out, line) {
-			out = append(out, line)
-		}
-	}
+	out = append(out, s.crossings(b)...)
 	out = append(out, fmt.Sprintf("searched %d strategies (%d broke a rule of the model, %d did not fit memory, %d missed a limit), %d priced steps",
 		s.counts.Strategies, s.counts.ByRule, s.counts.ByMemory, s.counts.ByLimit, s.counts.Priced))
 	return out
@@ -74,6 +68,24 @@ func over(bound string) string {
 		return ""
 	}
 	return " over " + bound
+}
+
+// maxCrossings bounds how many collectives are explained, dearest first.
+const maxCrossings = 4
+
+// crossings says for the dearest collectives what the worst seating would make of them.
+func (s *search) crossings(b *Outcome) []string {
+	used := slices.DeleteFunc(slices.Clone(b.Step.Comms), func(u step.Used) bool { return u.Op.Overlappable })
+	slices.SortStableFunc(used, func(x, y step.Used) int {
+		return cmp.Compare(y.Est.Time*units.Duration(y.Times), x.Est.Time*units.Duration(x.Times))
+	})
+	var out []string
+	for _, u := range used {
+		if line := s.crossing(b, u); line != "" && len(out) < maxCrossings {
+			out = append(out, line)
+		}
+	}
+	return out
 }
 
 // crossing prices a collective of the winner in the dimension order that treats its kind worst.

@@ -36,17 +36,18 @@ const (
 
 // Request is everything a search depends on. Nothing else does: the same request gives the same plan.
 type Request struct {
-	Cluster  *topology.Cluster
-	Spec     *model.Spec
-	Workload layout.Workload
-	Freedom  Freedom
-	GPUs     int                                                           // use exactly this many; 0 = as many as fit
-	Skip     func(topology.GPUID) bool                                     // GPUs that must stay idle; nil = none
-	Kernel   func(model.Phase, model.ComputeOp) (step.Band, string, error) // price of one computation on one GPU
-	Pricer   collective.Pricer
-	Capacity units.Bytes // memory of one GPU
-	Top      int         // losers to keep; 0 = 5
-	Explain  bool
+	Cluster   *topology.Cluster
+	Spec      *model.Spec
+	Workload  layout.Workload
+	Freedom   Freedom
+	GPUs      int                                                           // use exactly this many; 0 = as many as fit
+	Skip      func(topology.GPUID) bool                                     // GPUs that must stay idle; nil = none
+	Kernel    func(model.Phase, model.ComputeOp) (step.Band, string, error) // price of one computation on one GPU
+	Pricer    collective.Pricer
+	Capacity  units.Bytes // memory of one GPU
+	PeakFLOPS float64     // dense FLOP/s of one GPU in the compute type, for MFU; 0 = no MFU
+	Top       int         // losers to keep; 0 = 5
+	Explain   bool
 }
 
 // Outcome is one strategy at one batch.

@@ -26,6 +26,11 @@ func routedExperts(s *model.Spec) int {
 // plan turns what was found into the answer.
 func (s *search) plan() (*Plan, error) {
 	rank(s.found)
+	for _, o := range s.found[:min(len(s.found), s.Top+1)] {
+		if err := s.detail(o); err != nil {
+			return nil, err
+		}
+	}
 	best := s.found[0]
 	p := &Plan{Best: best, Searched: s.counts}
 	p.Seats = s.order[:best.GPUs]
@@ -47,6 +52,19 @@ func (s *search) plan() (*Plan, error) {
 		p.Notes = append(p.Notes, "the search was stopped early: this is the best plan so far")
 	}
 	return p, nil
+}
+
+// detail prices an outcome again with its parts and collectives.
+func (s *search) detail(o *Outcome) error {
+	priced := s.counts.Priced
+	cm := newComm(s.Cluster, s.Pricer, graphLaunch, seat(o.Strategy, s.order))
+	full, err := s.evaluate(o.Strategy, cm, o.Batch, false)
+	if err != nil {
+		return err
+	}
+	s.counts.Priced = priced
+	*o = *full
+	return nil
 }
 
 // nearest lists the losers: priced ones by score, then those that a limit, memory or a rule dropped.

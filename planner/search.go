@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"rankmap/collective"
@@ -54,6 +55,11 @@ func Search(ctx context.Context, r Request) (*Plan, error) {
 			return nil, err
 		}
 	}
+	if n := roundest(usable); n < usable && len(s.found) > 0 && s.found[0].GPUs > n {
+		if err := s.run(ctx, n); err != nil {
+			return nil, err
+		}
+	}
 	if len(s.found) == 0 {
 		return nil, s.infeasible(ctx, usable, false)
 	}
@@ -63,6 +69,17 @@ func Search(ctx context.Context, r Request) (*Plan, error) {
 		}
 	}
 	return s.plan()
+}
+
+// roundest is the number from three quarters of n to n with the most factors of two. Degrees of networks are powers of
+// two: 64 of the 72 GPUs of a rack can beat all 72, idle ones counted.
+func roundest(n int) int {
+	for step := 1 << bits.Len(uint(n)); step > 0; step /= 2 {
+		if m := n / step * step; m > 0 && 4*m >= 3*n {
+			return m
+		}
+	}
+	return n
 }
 
 // search is one run's state.
@@ -76,6 +93,7 @@ type search struct {
 	minAt   parallel.Strategy
 	stopped bool
 	kernels map[kernelKey]kernelPrice
+	scratch step.Scratch
 }
 
 type kernelKey struct {
@@ -138,6 +156,9 @@ func (s *search) consider(st parallel.Strategy) error {
 		s.losers = append(s.losers, Loser{Strategy: st, Why: v[0].String()})
 		return nil
 	}
+	if s.Workload.Task == string(TrainStep) {
+		return s.considerTraining(st)
+	}
 	batches, need := s.batches(st)
 	if len(batches) == 0 {
 		s.counts.ByMemory++
@@ -154,7 +175,7 @@ func (s *search) consider(st parallel.Strategy) error {
 	var best *Outcome
 	limited := ""
 	for _, b := range batches {
-		o, err := s.evaluate(st, cm, b)
+		o, err := s.evaluate(st, cm, b, true)
 		if err != nil {
 			return err
 		}
@@ -200,7 +221,7 @@ func (s *search) bestOrder(st parallel.Strategy, batch int) (*comm, parallel.Str
 		cand := st
 		cand.Order = o
 		cm := newComm(s.Cluster, s.Pricer, collective.Graph, seat(cand, s.order))
-		out, err := s.evaluate(cand, cm, batch)
+		out, err := s.evaluate(cand, cm, batch, true)
 		if err != nil {
 			return nil, st, err
 		}

@@ -59,11 +59,12 @@ func (o *planOptions) load(d *deps) (*planInputs, error) {
 // prices chooses the models of time for the cluster's GPU.
 func (o *planOptions) prices(d *deps, cat *hardware.Catalog, in *planInputs) error {
 	r := &in.request
-	sheet, err := oneGPU(r.Cluster)
+	sheet, err := oneGPU(r.Cluster, cat)
 	if err != nil {
 		return err
 	}
 	r.Capacity = sheet.Memory()
+	r.PeakFLOPS = sheet.TFLOPS["bf16"] * 1e12
 	k, err := hardware.LoadKernels(d.Configs, sheet.System)
 	if err != nil {
 		return err
@@ -117,14 +118,14 @@ func kernelModels(sheet *hardware.GPU, k *hardware.Kernels) (map[model.Phase]*co
 }
 
 // oneGPU returns the datasheet of the cluster's GPUs; several models in one plan are refused.
-func oneGPU(c *topology.Cluster) (*hardware.GPU, error) {
+func oneGPU(c *topology.Cluster, cat *hardware.Catalog) (*hardware.GPU, error) {
 	var sheet *hardware.GPU
 	names := map[string]bool{}
 	for id := range topology.GPUID(c.NumGPUs()) {
 		s := c.Datasheet(id)
 		if s == nil {
 			return nil, withHint(inputErrf("%s: the source names no GPU model: --gpu is missing", c.GPUName(id)),
-				"give --gpu with one of the models that rankmap plan --help names, such as --gpu h200-sxm (NV18 alone is H100, H200, B200 or GB200)")
+				"NV18 alone is H100, H200, B200 or GB200: give --gpu with one of "+strings.Join(cat.Systems(), ", "))
 		}
 		if sheet == nil || s.MemoryGB < sheet.MemoryGB {
 			sheet = s

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"rankmap/internal/parallel"
-	"rankmap/layout"
 	"rankmap/planner"
 	"rankmap/report"
 )
@@ -81,7 +80,10 @@ func runPlan(ctx context.Context, d *deps, o *planOptions) error {
 		if errors.As(err, &no) {
 			return withCode(exitInfeasible, no)
 		}
-		return err
+		if ctx.Err() != nil {
+			return err
+		}
+		return inputErr(err) // a fact is missing that a price needs
 	}
 	doc, err := plan.Document(in.request, in.names, in.clusterDoc)
 	if err != nil {
@@ -161,5 +163,3 @@ func parseDim(s string) (parallel.Dim, error) {
 
 // millis turns a flag duration into milliseconds.
 func millis(t time.Duration) float64 { return float64(t) / float64(time.Millisecond) }
-
-var _ = layout.Kind

@@ -21,6 +21,8 @@ func run(ctx context.Context, d *deps, args []string) int {
 // commands lists the sub-commands, in the order of the help text. Each lives in a file of its own.
 var commands = []func(*deps) *cobra.Command{
 	newPlanCmd,
+	newModelCmd,
+	newValidateCmd, newValidateRankCmd,
 }
 
 func newRootCmd(d *deps) *cobra.Command {

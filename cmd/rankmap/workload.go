@@ -19,7 +19,7 @@ import (
 type workloadFlags struct {
 	file               string
 	task               string
-	isl, osl           int
+	isl, osl, seqLen   int
 	batch, concurrency int
 	weights, kvCache   string
 	objective          string
@@ -33,7 +33,8 @@ func (w *workloadFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&w.task, "task", "", "serve, prefill, decode or train (default serve)")
 	f.IntVar(&w.isl, "isl", 0, "input tokens a sequence (default 4096)")
 	f.IntVar(&w.osl, "osl", 0, "output tokens a sequence (default 1024)")
-	f.IntVar(&w.batch, "batch", 0, "sequences in flight over all GPUs (default: searched)")
+	f.IntVar(&w.seqLen, "seq-len", 0, "sequence length in training (default 4096)")
+	f.IntVar(&w.batch, "batch", 0, "sequences in flight over all GPUs (default: searched); the global batch in training (default 1024)")
 	f.IntVar(&w.concurrency, "concurrency", 0, "requests in flight; for serving the same as --batch")
 	f.StringVar(&w.weights, "weights", "", "weight type: bf16, fp8, fp8_block, nvfp4, mxfp4, int4 (default: as the config stores them)")
 	f.StringVar(&w.kvCache, "kv-cache", "", "KV cache type: bf16 or fp8 (default bf16)")
@@ -78,6 +79,7 @@ func (w *workloadFlags) resolve(base layout.Workload) (layout.Workload, []string
 	num("isl", w.isl, &out.ISL)
 	num("osl", w.osl, &out.OSL)
 	num("batch", w.batch, &out.Batch)
+	num("seq-len", w.seqLen, &out.SeqLen)
 	num("concurrency", w.concurrency, &out.Concurrency)
 	str := func(v string, into *string) {
 		if v != "" {
@@ -121,6 +123,8 @@ func (w *workloadFlags) resolve(base layout.Workload) (layout.Workload, []string
 	if out.Batch > 0 && out.Concurrency > 0 && out.Batch != out.Concurrency {
 		bad("--batch %d and --concurrency %d differ: give one", out.Batch, out.Concurrency)
 	}
+	def("seqLen", !serving && out.SeqLen == 0, func() string { out.SeqLen = 4096; return "4096" })
+	def("global batch", !serving && out.Batch == 0, func() string { out.Batch = 1024; return "1024" })
 	if out.Batch == 0 {
 		used = append(used, "batch searched")
 	}

@@ -33,15 +33,18 @@ func (b Bandwidth) String() string { return Trim(b.GBps(), 3) + " GB/s" }
 // Bytes counts bytes.
 type Bytes int64
 
-// String prints binary units where they are whole ("16 MiB"), else decimal ("1.05 MB").
+// String prints binary units where they are whole and below 1,024 ("16 MiB"), else decimal ("1.05 MB").
 func (b Bytes) String() string {
 	v := int64(b)
 	for _, u := range []struct {
 		n int64
 		s string
 	}{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if v >= u.n && v%u.n == 0 {
-			return strconv.FormatInt(v/u.n, 10) + " " + u.s
+		if v >= u.n {
+			if v%u.n == 0 {
+				return strconv.FormatInt(v/u.n, 10) + " " + u.s
+			}
+			break
 		}
 	}
 	return b.Decimal()

@@ -65,6 +65,15 @@ type Input struct {
 	Kernel   Kernel
 	Comm     Comm
 	Overhead units.Duration // of the engine, each step
+	// Brief leaves Parts and Comms empty: a search prices thousands of steps and shows a few.
+	Brief   bool
+	Scratch *Scratch // reused between calls; nil = none
+}
+
+// Scratch holds lists that one step leaves for the next.
+type Scratch struct {
+	ops, lastOps     []model.ComputeOp
+	colls, lastColls []model.CollectiveOp
 }
 
 // Forward prices one forward step of an inference engine.
@@ -77,62 +86,108 @@ func Forward(in Input) (Result, error) {
 	m := min(st.PP, max(1, in.Work.Batch))
 	w := in.Work
 	w.Batch = (in.Work.Batch + m - 1) / m
-	var stages []Result
-	for s := range st.PP {
-		r, err := stage(in, w, s)
-		if err != nil {
-			return Result{}, err
-		}
-		stages = append(stages, r)
+	all, err := stages(in, w)
+	if err != nil {
+		return Result{}, err
 	}
 	var out Result
 	if m == st.PP {
-		slow := slices.MaxFunc(stages, func(a, b Result) int { return cmp.Compare(a.Time, b.Time) })
-		for range st.PP {
-			out = join(out, slow)
+		slow := slowest(all)
+		out = slow
+		out.Band = slow.Band.Scale(float64(st.PP))
+		out.Parts = slices.Clone(slow.Parts)
+		for i := range out.Parts {
+			out.Parts[i].Band = out.Parts[i].Band.Scale(float64(st.PP))
 		}
 	} else {
-		for _, r := range stages {
+		for _, r := range all {
 			out = join(out, r)
 		}
 	}
-	out.Comms = comms(stages)
 	if in.Overhead > 0 {
-		out.Parts = append(out.Parts, Part{Name: "engine overhead", Kind: "overhead", Band: Band{in.Overhead, in.Overhead, in.Overhead}})
-		out.Band = out.Band.Add(Band{in.Overhead, in.Overhead, in.Overhead})
+		out.add(Part{Name: "engine overhead", Kind: "overhead", Band: Band{in.Overhead, in.Overhead, in.Overhead}})
 	}
+	if in.Brief {
+		out.Parts, out.Comms = nil, nil
+		return out, nil
+	}
+	out.Comms = comms(all)
 	out.Parts = merge(out.Parts)
 	return out, nil
 }
 
-// stage prices one micro-batch on one pipeline stage.
-func stage(in Input, w model.Work, s int) (Result, error) {
+// slowest returns the stage that paces the pipeline.
+func slowest(all []Result) Result {
+	return slices.MaxFunc(all, func(a, b Result) int { return cmp.Compare(a.Time, b.Time) })
+}
+
+// stages prices one micro-batch on every pipeline stage. A stage with the same work as the one before it is priced once.
+func stages(in Input, w model.Work) ([]Result, error) {
+	sc := in.Scratch
+	if sc == nil {
+		sc = new(Scratch)
+	}
+	out := make([]Result, in.Strategy.PP)
+	for s := range out {
+		sc.ops, sc.lastOps = sc.lastOps[:0], sc.ops
+		sc.colls, sc.lastColls = sc.lastColls[:0], sc.colls
+		sc.ops = in.Spec.AppendStepOps(sc.ops, &in.Strategy, &w, s)
+		sc.colls = in.Spec.AppendStepCollectives(sc.colls, &in.Strategy, &w, s)
+		if s > 0 && slices.Equal(sc.ops, sc.lastOps) && slices.EqualFunc(sc.colls, sc.lastColls, sameCollective) {
+			out[s] = out[s-1]
+			continue
+		}
+		r, err := stage(in, sc)
+		if err != nil {
+			return nil, err
+		}
+		out[s] = r
+	}
+	return out, nil
+}
+
+// sameCollective compares without the description of an exchange, which follows from the rest.
+func sameCollective(a, b model.CollectiveOp) bool {
+	a.Exchange, b.Exchange = nil, nil
+	return a == b
+}
+
+// stage prices the lists of one stage.
+func stage(in Input, sc *Scratch) (Result, error) {
 	var out Result
-	for _, op := range in.Spec.StepOps(in.Strategy, w, s) {
-		b, bound, err := in.Kernel(op)
+	for i := range sc.ops {
+		op := &sc.ops[i]
+		b, bound, err := in.Kernel(*op)
 		if err != nil {
 			return Result{}, fmt.Errorf("%s: %w", op.Name, err)
 		}
 		b = b.Scale(float64(op.Times))
 		out.Band = out.Band.Add(b)
 		out.FLOPs += op.FLOPs * float64(op.Times)
-		out.Parts = append(out.Parts, Part{Name: op.Name, Kind: "compute", Band: b, Bound: bound})
+		if !in.Brief {
+			out.Parts = append(out.Parts, Part{Name: op.Name, Kind: "compute", Band: b, Bound: bound})
+		}
 	}
-	for _, op := range in.Spec.StepCollectives(in.Strategy, w, s) {
+	for i := range sc.colls {
+		op := &sc.colls[i]
 		if op.Times == 0 {
 			continue
 		}
-		est, err := in.Comm(op)
+		est, err := in.Comm(*op)
 		if err != nil {
 			return Result{}, fmt.Errorf("%s: %w", op.Name, err)
 		}
-		out.Comms = append(out.Comms, Used{Op: op, Times: float64(op.Times), Est: est})
+		if !in.Brief {
+			out.Comms = append(out.Comms, Used{Op: *op, Times: float64(op.Times), Est: est})
+		}
 		if op.Overlappable {
 			continue
 		}
 		b := Band{est.Time, est.P10, est.P90}.Scale(float64(op.Times))
 		out.Band = out.Band.Add(b)
-		out.Parts = append(out.Parts, Part{Name: op.Name, Kind: op.Group.String(), Band: b, Bound: est.Bottleneck})
+		if !in.Brief {
+			out.Parts = append(out.Parts, Part{Name: op.Name, Kind: op.Group.String(), Band: b, Bound: est.Bottleneck})
+		}
 	}
 	return out, nil
 }

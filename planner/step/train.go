@@ -1,9 +1,7 @@
 package step
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"rankmap/internal/units"
 	"rankmap/model"
@@ -27,15 +25,11 @@ type TrainInput struct {
 // slowest stage is exposed.
 func Train(in TrainInput) (Result, error) {
 	st := in.Strategy
-	var stages []Result
-	for s := range st.PP {
-		r, err := stage(in.Input, in.Work, s)
-		if err != nil {
-			return Result{}, err
-		}
-		stages = append(stages, r)
+	all, err := stages(in.Input, in.Work)
+	if err != nil {
+		return Result{}, err
 	}
-	pace := slices.MaxFunc(stages, func(a, b Result) int { return cmp.Compare(a.Time, b.Time) })
+	pace := slowest(all)
 	m := float64(in.MicroBatches)
 	out := Result{FLOPs: pace.FLOPs * m, Band: pace.Band.Scale(m)}
 	for _, p := range pace.Parts {
@@ -44,7 +38,7 @@ func Train(in TrainInput) (Result, error) {
 	}
 	if st.PP > 1 {
 		var sum Band
-		for _, r := range stages {
+		for _, r := range all {
 			sum = sum.Add(r.Band)
 		}
 		bubble := sum.Add(pace.Band.Scale(-1)).Scale(1 / float64(max(1, st.Interleave)))
@@ -53,7 +47,11 @@ func Train(in TrainInput) (Result, error) {
 	if err := tail(in, &out, pace.Band); err != nil {
 		return Result{}, err
 	}
-	out.Comms = append(out.Comms, comms(stages)...)
+	if in.Brief {
+		out.Parts, out.Comms = nil, nil
+		return out, nil
+	}
+	out.Comms = append(out.Comms, comms(all)...)
 	for i := range out.Comms {
 		if out.Comms[i].perMicroBatch() {
 			out.Comms[i].Times *= m

@@ -1,0 +1,155 @@
+package planner
+
+import (
+	"fmt"
+
+	"rankmap/internal/parallel"
+	"rankmap/model"
+	"rankmap/planner/step"
+)
+
+// microBatches are the micro-batch sizes tried in training, sequences.
+var microBatches = []int{1, 2, 4, 8}
+
+// recomputes are the activation recomputation modes tried, cheapest in time first.
+var recomputes = []string{"", "selective", "full"}
+
+// interleaves are the numbers of virtual stages tried beside none.
+var interleaves = []int{1, 2, 4, 8}
+
+// trainVariants completes a split with what only training has: micro-batch, recomputation, interleaving, sequence
+// parallelism (on whenever tp splits: it costs no bytes and saves memory, arXiv 2205.05198 section 4.2) and the
+// distributed optimizer (ZeRO-1, on whenever something is replicated).
+func (s *search) trainVariants(st parallel.Strategy) []parallel.Strategy {
+	st.SequenceParallel = st.TP > 1
+	if st.DP*st.CP > 1 {
+		st.ZeRO = 1
+	}
+	var out []parallel.Strategy
+	for _, v := range interleaves {
+		if v > 1 && (st.PP == 1 || st.PP*v > s.Spec.Layers()) {
+			continue
+		}
+		for _, mb := range microBatches {
+			perReplica := s.Workload.Batch / st.DP
+			if s.Workload.Batch%st.DP != 0 || perReplica%mb != 0 || perReplica/mb < 1 {
+				continue
+			}
+			for _, r := range recomputes {
+				x := st
+				x.Interleave, x.MicroBatch, x.Recompute = v, mb, r
+				out = append(out, x)
+			}
+		}
+	}
+	return out
+}
+
+// trainWork is one micro-batch.
+func (s *search) trainWork(st parallel.Strategy) model.Work {
+	return model.Work{
+		Phase: model.Train, Batch: st.MicroBatch, Tokens: s.Workload.SeqLen, Context: s.Workload.SeqLen,
+		WeightDType: s.Workload.Weights,
+	}
+}
+
+// considerTraining prices the variants of a split that fit memory and keeps the fastest.
+func (s *search) considerTraining(st parallel.Strategy) error {
+	variants := s.trainVariants(st)
+	if len(variants) == 0 {
+		s.counts.ByRule++
+		s.losers = append(s.losers, Loser{Strategy: st, Why: fmt.Sprintf("batch: %d sequences are not a multiple of dp %d", s.Workload.Batch, st.DP)})
+		return nil
+	}
+	var best *Outcome
+	var cm *comm
+	var order []parallel.Dim
+	for _, v := range variants {
+		if need := s.Spec.Memory(v, s.trainWork(v), model.MemoryOptions{}).Total(); need > s.Capacity {
+			if s.minNeed == 0 || need < s.minNeed {
+				s.minNeed, s.minAt = need, v
+			}
+			continue
+		}
+		if cm == nil {
+			c, seated, err := s.bestOrder(v, s.Workload.Batch)
+			if err != nil {
+				return err
+			}
+			cm, order = c, seated.Order
+		}
+		v.Order = order
+		o, err := s.evaluate(v, cm, s.Workload.Batch, true)
+		if err != nil {
+			return err
+		}
+		if best == nil || o.score < best.score {
+			best = o
+		}
+	}
+	if best == nil {
+		s.counts.ByMemory++
+		s.losers = append(s.losers, Loser{Strategy: st, Why: fmt.Sprintf("needs more than %s a GPU even with full recomputation", s.Capacity.Decimal())})
+		return nil
+	}
+	s.found = append(s.found, best)
+	return nil
+}
+
+// evaluateTraining prices one training step of a global batch.
+func (s *search) evaluateTraining(o *Outcome, cm *comm, brief bool) error {
+	st := o.Strategy
+	w := s.trainWork(st)
+	r, err := step.Train(step.TrainInput{
+		Input:        step.Input{Spec: s.Spec, Strategy: st, Work: w, Kernel: s.kernel(model.Train), Comm: cm.price, Brief: brief, Scratch: &s.scratch},
+		MicroBatches: s.Workload.Batch / st.DP / st.MicroBatch,
+	})
+	if err != nil {
+		return err
+	}
+	o.Step = r
+	o.Replica = s.Workload.Batch / st.DP
+	tokens := float64(s.Workload.Batch) * float64(s.Workload.SeqLen)
+	o.Tokens = tokens / r.Time.Seconds()
+	if s.PeakFLOPS > 0 {
+		o.MFU = tokens * modelFLOPsPerToken(s.Spec, s.Workload.SeqLen) / (r.Time.Seconds() * float64(st.World()) * s.PeakFLOPS)
+	}
+	o.score = r.Time.Seconds()
+	o.Memory = s.Spec.Memory(st, w, model.MemoryOptions{})
+	return nil
+}
+
+// modelFLOPsPerToken is the convention of published MFU: 6 for each active parameter that multiplies (the input
+// embedding does not, the output head does) and causal attention at half the square, forward and twice that backward;
+// recomputation does not count (arXiv 2205.05198 appendix; reproduces the ratio of TFLOP/s to tokens/s of published
+// Llama and DeepSeek runs within 0.8 %).
+func modelFLOPsPerToken(s *model.Spec, seq int) float64 {
+	p := s.Params()
+	n := p.Active - p.Part(model.PartEmbedding)
+	if s.Tied {
+		n = p.Active
+	}
+	f := 6 * float64(n)
+	for i := range s.Layers() {
+		m := &s.Layer(i).Mixer
+		var width int
+		switch m.Kind {
+		case model.Attention, model.Compressed:
+			v := m.VHeadDim
+			if v == 0 {
+				v = m.HeadDim
+			}
+			width = m.Heads * (m.HeadDim + v)
+		case model.MLA:
+			width = m.Heads * (m.Nope + m.Rope + m.VHeadDim)
+		default:
+			continue
+		}
+		keys := float64(seq) / 2
+		if m.Window > 0 && m.Window < seq {
+			keys = float64(m.Window) * (1 - float64(m.Window)/(2*float64(seq)))
+		}
+		f += 3 * 2 * keys * float64(width)
+	}
+	return f
+}
