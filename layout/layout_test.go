@@ -3,6 +3,7 @@ package layout
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -137,6 +138,61 @@ func TestReadRefuses(t *testing.T) {
 				t.Errorf("got %v, want an error with l.yaml and %q", err, c.want)
 			}
 		})
+	}
+}
+
+// A large layout in compact form reads back equal to the full one.
+func TestCompactLosesNothing(t *testing.T) {
+	st := parallel.Strategy{TP: 8, PP: 4, DP: 160}.Normalize()
+	l := sample()
+	l.Strategy, l.Ranks, l.Groups = Of(st), nil, nil
+	for r := range st.World() {
+		numa := r % 8 / 4
+		c := CoordsOf(st, r)
+		l.Ranks = append(l.Ranks, Rank{
+			Rank: r, Host: fmt.Sprintf("gpu-%03d", r/8), LocalRank: r % 8, GPU: r % 8, NUMA: &numa, NICs: []string{fmt.Sprintf("mlx5_%d", r%8)}, Coords: c,
+		})
+	}
+	l.Ranks[17].UUID = "GPU-17" // one host differs
+	for _, kind := range []parallel.Dim{parallel.TP, parallel.PP} {
+		same := sample().Groups[0].Collectives
+		for i, m := range Lists(st, kind) {
+			g := Group{Kind: kind, Members: m, Domain: "d", Path: "p", Slowest: "s", Concurrent: 9, Collectives: same}
+			if i == 5 {
+				g.Slowest = "a slow one"
+			}
+			l.Groups = append(l.Groups, g)
+		}
+	}
+	text := yamlOf(t, l)
+	if len(text) > 20000 || !strings.Contains(text, "rankBlocks:") {
+		t.Errorf("%d bytes for %d ranks", len(text), len(l.Ranks))
+	}
+	back, err := Read(strings.NewReader(text), "big.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(l.Ranks, back.Ranks); d != "" {
+		t.Errorf("ranks differ:\n%s", d)
+	}
+	if d := cmp.Diff(l.Groups, back.Groups); d != "" {
+		t.Errorf("groups differ:\n%.2000s", d)
+	}
+	if again := yamlOf(t, back); again != text {
+		t.Error("written again it differs")
+	}
+	for name, c := range map[string]struct{ from, to, want string }{
+		"missing group": {"index: 0-4", "index: 0-3", "missing"},
+		"doubled group": {"index: 0-4", "index: 0-5", "two classes"},
+		"beyond":        {"index: 0-4", "index: 0-99999", "below"},
+		"too many":      {"gpu-[000-001]", "gpu-[000-900]", "more ranks"},
+	} {
+		if !strings.Contains(text, c.from) {
+			t.Fatalf("%s: the text has no %q:\n%.3000s", name, c.from, text)
+		}
+		if _, err := Read(strings.NewReader(strings.Replace(text, c.from, c.to, 1)), "big.yaml"); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
 	}
 }
 

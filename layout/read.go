@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"rankmap/internal/parallel"
 	"rankmap/internal/strictyaml"
 )
 
@@ -24,10 +25,20 @@ func Read(r io.Reader, name string) (*Layout, error) {
 	if l.APIVersion != APIVersion || l.Kind != Kind {
 		return nil, fmt.Errorf("%s:1: apiVersion %q, kind %q: want %s and %s", name, l.APIVersion, l.Kind, APIVersion, Kind)
 	}
+	if err := l.expand(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	if err := l.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return l, nil
+}
+
+// CoordsOf returns a rank's coordinates as documents hold them.
+func CoordsOf(st parallel.Strategy, rank int) parallel.Coords {
+	c := st.CoordsOf(rank)
+	c.ExpertTP, c.ExpertDP = 0, 0
+	return c
 }
 
 // Check reports contradictions inside a layout: degrees against ranks, coordinates, members, doubled GPUs; at most 20.
@@ -57,8 +68,7 @@ func (l *Layout) Check() error {
 			bad("ranks %d and %d are both on %s", j, i, key)
 		}
 		seen[key] = i
-		want := st.CoordsOf(i)
-		want.ExpertTP, want.ExpertDP = 0, 0
+		want := CoordsOf(st, i)
 		r.Coords.ExpertTP, r.Coords.ExpertDP = 0, 0
 		if r.Coords != want {
 			bad("rank %d: coords %+v, the order %v gives %+v", i, r.Coords, st.Order, want)

@@ -14,21 +14,23 @@ const (
 // Layout is the document. Times are in the unit that the field's name ends with; bandwidths are GB/s one way; bytes
 // follow nccl-tests (the larger of one rank's send and receive buffer).
 type Layout struct {
-	APIVersion string        `yaml:"apiVersion" json:"apiVersion"`
-	Kind       string        `yaml:"kind" json:"kind"`
-	Tool       string        `yaml:"tool,omitempty" json:"tool,omitempty"` // version that wrote it
-	Inputs     Inputs        `yaml:"inputs" json:"inputs"`
-	Cluster    *topology.Doc `yaml:"cluster" json:"cluster"` // compact form
-	Strategy   Strategy      `yaml:"strategy" json:"strategy"`
-	Ranks      []Rank        `yaml:"ranks" json:"ranks"`
-	IdleGPUs   []string      `yaml:"idleGpus,omitempty" json:"idleGpus,omitempty"` // "node1/7": no strategy uses them
-	Groups     []Group       `yaml:"groups" json:"groups"`
-	Predicted  Predicted     `yaml:"predicted" json:"predicted"`
-	Memory     Memory        `yaml:"memory" json:"memory"`
-	Env        []EnvVar      `yaml:"env" json:"env"`
-	Launchers  []Launcher    `yaml:"launchers" json:"launchers"`
-	Rejected   []Rejected    `yaml:"rejected" json:"rejected"`
-	Notes      []string      `yaml:"notes,omitempty" json:"notes,omitempty"` // defaults in force, flags, warnings
+	APIVersion   string        `yaml:"apiVersion" json:"apiVersion"`
+	Kind         string        `yaml:"kind" json:"kind"`
+	Tool         string        `yaml:"tool,omitempty" json:"tool,omitempty"` // version that wrote it
+	Inputs       Inputs        `yaml:"inputs" json:"inputs"`
+	Cluster      *topology.Doc `yaml:"cluster" json:"cluster"` // compact form
+	Strategy     Strategy      `yaml:"strategy" json:"strategy"`
+	Ranks        []Rank        `yaml:"ranks,omitempty" json:"ranks,omitempty"`
+	RankBlocks   []RankBlock   `yaml:"rankBlocks,omitempty" json:"rankBlocks,omitempty"` // in place of ranks, see CompactRanks
+	IdleGPUs     []string      `yaml:"idleGpus,omitempty" json:"idleGpus,omitempty"`     // "node1/7": no strategy uses them
+	Groups       []Group       `yaml:"groups,omitempty" json:"groups,omitempty"`
+	GroupClasses []GroupClass  `yaml:"groupClasses,omitempty" json:"groupClasses,omitempty"` // in place of groups
+	Predicted    Predicted     `yaml:"predicted" json:"predicted"`
+	Memory       Memory        `yaml:"memory" json:"memory"`
+	Env          []EnvVar      `yaml:"env" json:"env"`
+	Launchers    []Launcher    `yaml:"launchers" json:"launchers"`
+	Rejected     []Rejected    `yaml:"rejected" json:"rejected"`
+	Notes        []string      `yaml:"notes,omitempty" json:"notes,omitempty"` // defaults in force, flags, warnings
 }
 
 // Inputs names what the plan was made from.
@@ -115,7 +117,7 @@ type Rank struct {
 // Group is the ranks that take part in a collective together.
 type Group struct {
 	Kind        parallel.Dim `yaml:"kind" json:"kind"`
-	Members     []int        `yaml:"members,flow" json:"members"`
+	Members     []int        `yaml:"members,omitempty,flow" json:"members,omitempty"`
 	Domain      string       `yaml:"domain" json:"domain"`         // "NVLink domain 0", "2 NVLink domains", "PCIe"
 	Path        string       `yaml:"path" json:"path"`             // "NVSwitch", "network InfiniBand", "PCIe SYS", ...
 	Slowest     string       `yaml:"slowest" json:"slowest"`       // the bottleneck link in words

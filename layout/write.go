@@ -35,11 +35,11 @@ func (p MemoryPart) MarshalYAML() (any, error) {
 	return flow(plain(p))
 }
 
-// WriteYAML writes the document.
+// WriteYAML writes the document, in compact form above CompactRanks ranks.
 func (l *Layout) WriteYAML(w io.Writer) error {
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)
-	if err := e.Encode(l); err != nil {
+	if err := e.Encode(l.compact()); err != nil {
 		return err
 	}
 	return e.Close()
@@ -50,5 +50,5 @@ func (l *Layout) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(l)
+	return e.Encode(l.compact())
 }

@@ -26,7 +26,7 @@ func (p *Plan) Document(r Request, in layout.Inputs, cluster *topology.Doc) (*la
 		Inputs: in, Cluster: cluster, Strategy: layout.Of(b.Strategy),
 		Ranks: p.documentRanks(r.Cluster), Groups: groups,
 		Predicted: predicted(b), Memory: documentMemory(b, r.Capacity),
-		Env: environment(r.Cluster, p.groups), Launchers: p.Launchers, Notes: p.Notes,
+		Env: p.environment(r.Cluster), Launchers: p.Launchers, Notes: p.Notes,
 		Rejected: []layout.Rejected{},
 	}
 	for _, id := range p.Idle {
@@ -54,7 +54,7 @@ func (p *Plan) documentRanks(c *topology.Cluster) []layout.Rank {
 		gi := c.GPUIdent(id)
 		rk := layout.Rank{
 			Rank: r, Host: node.Name, LocalRank: local[n], GPU: gi.Index, PCI: gi.PCI, UUID: gi.UUID,
-			Coords: p.Best.Strategy.CoordsOf(r),
+			Coords: layout.CoordsOf(p.Best.Strategy, r),
 		}
 		local[n]++
 		if gi.NUMA >= 0 {
@@ -70,40 +70,25 @@ func (p *Plan) documentRanks(c *topology.Cluster) []layout.Rank {
 	return out
 }
 
+// documentKinds is the order of group kinds in a document.
+var documentKinds = []parallel.Dim{
+	parallel.TP, parallel.CP, parallel.EP, parallel.ExpertTP, parallel.ExpertDP, parallel.DP, parallel.PP,
+}
+
 // documentGroups lists every group of every kind with the price of its collectives on its own members.
 func (p *Plan) documentGroups(r Request) ([]layout.Group, error) {
-	sh := r.Cluster.NewShaper()
-	price := map[string]collective.Estimate{}
-	var out []layout.Group
-	for _, kg := range p.groups {
-		used := usedBy(p.Best, kg.kind)
+	out := []layout.Group{}
+	for _, kind := range documentKinds {
+		used := usedBy(p.Best, kind)
 		if len(used) == 0 {
 			continue
 		}
-		lists, ranks := kg.groups, kg.ranks
-		if kg.kind == parallel.PP {
-			lists, ranks = neighbours(kg.groups), neighbourRanks(kg.ranks)
-		}
-		for i, members := range lists {
-			g := layout.Group{Kind: kg.kind, Members: ranks[i], Concurrent: len(lists)}
-			shape, err := sh.Shape(members)
+		d := groupWriter{p: p, r: r, kind: kind, used: used, shaper: r.Cluster.NewShaper(), like: map[uint64]*layout.Group{}}
+		lists := layout.Lists(p.Best.Strategy, kind)
+		for _, ranks := range lists {
+			g, err := d.group(ranks, len(lists))
 			if err != nil {
 				return nil, err
-			}
-			g.Domain, g.Path, g.Slowest = describe(r.Cluster, shape, members)
-			for _, u := range used {
-				key := fmt.Sprintf("%d/%d/%s/%d/%s/%x", kg.kind, u.used.Op.Op, u.used.Op.DType, u.used.Op.Bytes, u.phase, signature(r.Cluster, members))
-				e, ok := price[key]
-				if !ok {
-					if e, err = r.Pricer.Price(collective.Request{
-						Op: u.used.Op.Op, Bytes: u.used.Op.Bytes, DType: u.used.Op.DType, Launch: graphLaunch,
-						Members: members, Siblings: p.comm.siblings(kg.kind),
-					}); err != nil {
-						return nil, err
-					}
-					price[key] = e
-				}
-				g.Collectives = append(g.Collectives, documentCollective(u, e))
 			}
 			out = append(out, g)
 		}
@@ -111,14 +96,42 @@ func (p *Plan) documentGroups(r Request) ([]layout.Group, error) {
 	return out, nil
 }
 
-func neighbourRanks(lines [][]int) [][]int {
-	var out [][]int
-	for _, l := range lines {
-		for i := range len(l) - 1 {
-			out = append(out, l[i:i+2:i+2])
-		}
+// groupWriter writes the groups of a kind; groups that look alike share their prices.
+type groupWriter struct {
+	p      *Plan
+	r      Request
+	kind   parallel.Dim
+	used   []phaseUsed
+	shaper *topology.Shaper
+	like   map[uint64]*layout.Group
+}
+
+func (d *groupWriter) group(ranks []int, concurrent int) (layout.Group, error) {
+	sig := d.p.seats.signature(ranks)
+	if g := d.like[sig]; g != nil {
+		twin := *g
+		twin.Members = ranks
+		return twin, nil
 	}
-	return out
+	members := d.p.seats.seat(ranks)
+	siblings := d.p.seats.neighbours(d.p.Best.Strategy, d.kind, ranks)
+	shape, err := d.shaper.ShapeWith(members, siblings)
+	if err != nil {
+		return layout.Group{}, err
+	}
+	g := layout.Group{Kind: d.kind, Members: ranks, Concurrent: concurrent}
+	g.Domain, g.Path, g.Slowest = describe(d.r.Cluster, shape)
+	for _, u := range d.used {
+		e, err := d.r.Pricer.Price(collective.Request{
+			Op: u.used.Op.Op, Bytes: u.used.Op.Bytes, DType: u.used.Op.DType, Launch: graphLaunch, Members: members, Siblings: siblings,
+		})
+		if err != nil {
+			return layout.Group{}, err
+		}
+		g.Collectives = append(g.Collectives, documentCollective(u, e))
+	}
+	d.like[sig] = &g
+	return g, nil
 }
 
 type phaseUsed struct {
@@ -160,13 +173,13 @@ func documentCollective(u phaseUsed, e collective.Estimate) layout.Collective {
 	}
 }
 
-// describe puts the shape of a group in words.
-func describe(c *topology.Cluster, s topology.Shape, members []topology.GPUID) (domain, path, slowest string) {
+// describe puts the shape of a group in words that hold for every group like it.
+func describe(c *topology.Cluster, s topology.Shape) (domain, path, slowest string) {
 	switch {
 	case !s.DomainsKnown:
 		domain = "NVLink not stated"
 	case s.Domains == 1:
-		domain = fmt.Sprintf("NVLink domain %d", c.DomainOf(members[0]))
+		domain = "1 NVLink domain"
 	default:
 		domain = fmt.Sprintf("%d NVLink domains", s.Domains)
 	}
@@ -193,7 +206,18 @@ func describe(c *topology.Cluster, s topology.Shape, members []topology.GPUID) (
 		}
 		parts = append(parts, net)
 	}
-	return domain, strings.Join(parts, " + "), c.LimitName(s.Limit)
+	return domain, strings.Join(parts, " + "), limitText(c, s.Limit)
+}
+
+// limitText is the slowest link without the host's name: "NVSwitch 450 GB/s", "NIC mlx5_1 50 GB/s", "8 NICs 400 GB/s".
+func limitText(c *topology.Cluster, l topology.Limit) string {
+	name := c.LimitName(l)
+	if l.Kind == topology.LimitNone || l.Kind == topology.LimitLeaf {
+		return name
+	}
+	node, _ := c.Node(c.NodeOf(l.GPU))
+	name = strings.TrimPrefix(strings.TrimPrefix(name, node.Name), " ")
+	return strings.TrimPrefix(strings.ReplaceAll(name, node.Name+"/", "GPU "), "/")
 }
 
 func predicted(o *Outcome) layout.Predicted {
@@ -235,11 +259,14 @@ func round(v float64, n int) float64 {
 
 // environment lists the variables that the plan needs, each with its reason. NVIDIA's standing advice is to set nothing
 // that is not needed.
-func environment(c *topology.Cluster, groups []kindGroups) []layout.EnvVar {
+func (p *Plan) environment(c *topology.Cluster) []layout.EnvVar {
 	out := []layout.EnvVar{}
 	network := false
-	for _, g := range groups {
-		for _, members := range g.groups {
+	for _, kind := range documentKinds {
+		if len(usedBy(p.Best, kind)) == 0 {
+			continue
+		}
+		for _, members := range p.seats.distinct(p.Best.Strategy, kind).members {
 			n := c.NodeOf(members[0])
 			network = network || slices.ContainsFunc(members, func(id topology.GPUID) bool { return c.NodeOf(id) != n })
 		}

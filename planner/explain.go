@@ -95,7 +95,7 @@ func (s *search) crossing(b *Outcome, u step.Used) string {
 	for _, o := range orders(b.Strategy) {
 		st := b.Strategy
 		st.Order = o
-		cm := newComm(s.Cluster, s.Pricer, graphLaunch, seat(st, s.order))
+		cm := newComm(s.seating(st.World()), s.Pricer, graphLaunch, st)
 		e, err := cm.price(u.Op)
 		if err == nil && e.Time > worst.Time {
 			worst, order = e, o

@@ -86,7 +86,7 @@ type Plan struct {
 	Launchers []layout.Launcher
 	Notes     []string
 	comm      *comm
-	groups    []kindGroups
+	seats     *seating
 }
 
 // Counts says how much was searched.

@@ -18,17 +18,12 @@ import (
 // domainsOf lists how many NVLink domains each group of a kind touches, at most.
 func domainsOf(p *Plan, c *topology.Cluster, kind parallel.Dim) int {
 	most := 0
-	for _, g := range p.groups {
-		if g.kind != kind {
-			continue
+	for _, ranks := range p.Best.Strategy.Groups(kind) {
+		seen := map[int]bool{}
+		for _, r := range ranks {
+			seen[c.DomainOf(p.Seats[r])] = true
 		}
-		for _, members := range g.groups {
-			seen := map[int]bool{}
-			for _, m := range members {
-				seen[c.DomainOf(m)] = true
-			}
-			most = max(most, len(seen))
-		}
+		most = max(most, len(seen))
 	}
 	return most
 }
@@ -251,15 +246,16 @@ func TestOrderEqualsBruteForce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &search{Request: r, order: baseOrder(two, r.Skip)}
+	s := &search{Request: r, base: newSeating(two, r.Skip)}
 	best := p.Best.TPOT.Time
-	perm := append([]topology.GPUID{}, s.order...)
+	seats := s.base.take(4)
+	perm := seats.gpus
 	st := p.Best.Strategy
 	st.Order = parallel.DefaultOrder
 	var walk func(int)
 	walk = func(i int) {
 		if i == len(perm) {
-			o, err := s.evaluate(st, newComm(two, r.Pricer, graphLaunch, seat(st, perm)), 8, true)
+			o, err := s.evaluate(st, newComm(permuted(seats), r.Pricer, graphLaunch, st), 8, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -275,4 +271,18 @@ func TestOrderEqualsBruteForce(t *testing.T) {
 		}
 	}
 	walk(0)
+}
+
+// permuted recomputes what a seating derives from its list.
+func permuted(s *seating) *seating {
+	t := *s
+	t.rankOf = make([]int32, s.c.NumGPUs())
+	for i := range t.rankOf {
+		t.rankOf[i] = -1
+	}
+	for r, id := range t.gpus {
+		t.rankOf[id] = int32(r)
+	}
+	t.period = t.n
+	return &t
 }

@@ -33,7 +33,8 @@ func (s *search) plan() (*Plan, error) {
 	}
 	best := s.found[0]
 	p := &Plan{Best: best, Searched: s.counts}
-	p.Seats = s.order[:best.GPUs]
+	p.seats = s.seating(best.GPUs)
+	p.Seats = p.seats.gpus[:best.GPUs]
 	used := map[topology.GPUID]bool{}
 	for _, id := range p.Seats {
 		used[id] = true
@@ -43,8 +44,7 @@ func (s *search) plan() (*Plan, error) {
 			p.Idle = append(p.Idle, id)
 		}
 	}
-	p.groups = seat(best.Strategy, s.order)
-	p.comm = newComm(s.Cluster, s.Pricer, graphLaunch, p.groups)
+	p.comm = newComm(p.seats, s.Pricer, graphLaunch, best.Strategy)
 	p.Losers = s.nearest(best)
 	p.Explained = s.explain(p)
 	p.Launchers = launchers(best.Strategy)
@@ -57,7 +57,7 @@ func (s *search) plan() (*Plan, error) {
 // detail prices an outcome again with its parts and collectives.
 func (s *search) detail(o *Outcome) error {
 	priced := s.counts.Priced
-	cm := newComm(s.Cluster, s.Pricer, graphLaunch, seat(o.Strategy, s.order))
+	cm := newComm(s.seating(o.GPUs), s.Pricer, graphLaunch, o.Strategy)
 	full, err := s.evaluate(o.Strategy, cm, o.Batch, false)
 	if err != nil {
 		return err

@@ -9,12 +9,10 @@ import (
 	"math/bits"
 	"slices"
 
-	"rankmap/collective"
 	"rankmap/internal/parallel"
 	"rankmap/internal/units"
 	"rankmap/model"
 	"rankmap/planner/step"
-	"rankmap/topology"
 )
 
 // Search returns the best plan. When no strategy fits the exact number of GPUs and the user did not ask for an exact
@@ -27,8 +25,8 @@ func Search(ctx context.Context, r Request) (*Plan, error) {
 	if r.Top == 0 {
 		r.Top = 5
 	}
-	s := &search{Request: r, order: baseOrder(r.Cluster, r.Skip)}
-	usable := len(s.order)
+	s := &search{Request: r, base: newSeating(r.Cluster, r.Skip)}
+	usable := len(s.base.gpus)
 	if usable == 0 {
 		return nil, &Infeasible{Binding: "the cluster has no usable GPU", Nearest: "free a GPU"}
 	}
@@ -85,7 +83,8 @@ func roundest(n int) int {
 // search is one run's state.
 type search struct {
 	Request
-	order   []topology.GPUID
+	base    *seating         // all usable GPUs
+	taken   map[int]*seating // by number of ranks
 	counts  Counts
 	found   []*Outcome
 	losers  []Loser
@@ -122,6 +121,17 @@ func (s *search) kernel(phase model.Phase) step.Kernel {
 		s.kernels[k] = kernelPrice{b, bound, err}
 		return b, bound, err
 	}
+}
+
+// seating returns the seats of n ranks.
+func (s *search) seating(n int) *seating {
+	if s.taken == nil {
+		s.taken = map[int]*seating{}
+	}
+	if s.taken[n] == nil {
+		s.taken[n] = s.base.take(n)
+	}
+	return s.taken[n]
 }
 
 // hopeless says that fewer GPUs cannot help: memory alone forbade everything.
@@ -220,7 +230,7 @@ func (s *search) bestOrder(st parallel.Strategy, batch int) (*comm, parallel.Str
 	for _, o := range orders(st) {
 		cand := st
 		cand.Order = o
-		cm := newComm(s.Cluster, s.Pricer, collective.Graph, seat(cand, s.order))
+		cm := newComm(s.seating(cand.World()), s.Pricer, graphLaunch, cand)
 		out, err := s.evaluate(cand, cm, batch, true)
 		if err != nil {
 			return nil, st, err

@@ -1,7 +1,5 @@
 package parallel
 
-import "slices"
-
 // Coords is where a rank stands.
 type Coords struct {
 	TP int `yaml:"tp" json:"tp"`
@@ -79,50 +77,4 @@ func (s Strategy) RankOf(c Coords) int {
 		stride *= s.degree(d)
 	}
 	return r
-}
-
-// Groups returns the rank groups of a kind, each ascending, ordered by first rank. TP, CP, DP, PP are the attention
-// side; EP, ExpertTP and ExpertDP the expert side. A kind of degree 1 has no groups.
-func (s Strategy) Groups(kind Dim) [][]int {
-	size := map[Dim]int{TP: s.TP, CP: s.CP, DP: s.DP, PP: s.PP, EP: s.EP, ExpertTP: s.ExpertTP, ExpertDP: s.ExpertDP()}[kind]
-	if size < 2 {
-		return nil
-	}
-	at := map[Coords]int{}
-	var groups [][]int
-	for r := range s.World() {
-		c := s.CoordsOf(r)
-		k := c
-		switch kind {
-		case TP, CP, DP, PP:
-			k.EP, k.ExpertTP, k.ExpertDP = 0, 0, 0
-			switch kind {
-			case TP:
-				k.TP = 0
-			case CP:
-				k.CP = 0
-			case DP:
-				k.DP = 0
-			case PP:
-				k.PP = 0
-			}
-		case EP:
-			k = Coords{PP: c.PP, ExpertTP: c.ExpertTP, ExpertDP: c.ExpertDP}
-		case ExpertTP:
-			k = Coords{PP: c.PP, EP: c.EP, ExpertDP: c.ExpertDP}
-		case ExpertDP:
-			k = Coords{PP: c.PP, EP: c.EP, ExpertTP: c.ExpertTP}
-		}
-		i, ok := at[k]
-		if !ok {
-			i = len(groups)
-			at[k] = i
-			groups = append(groups, make([]int, 0, size))
-		}
-		groups[i] = append(groups[i], r)
-	}
-	for _, g := range groups {
-		slices.Sort(g)
-	}
-	return groups
 }

@@ -1,0 +1,52 @@
+package planner
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"rankmap/layout"
+	"rankmap/topology"
+)
+
+// Budgets (ARCHITECTURE.md, 2 cores): DeepSeek-V3 serving on 64 GPUs 1 s; 16,384 GPUs 2 s; 100,000 GPUs 10 s and 1 GiB,
+// topology load, search and layout written.
+
+func benchmarkPlan(b *testing.B, preset string, nodes int, name string, w layout.Workload) {
+	be := newBench(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		c := be.preset(b, preset, nodes)
+		r := be.request(b, c, name, w)
+		p, err := Search(context.Background(), r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		doc, err := p.Document(r, layout.Inputs{Workload: r.Workload}, topology.NewDoc(c))
+		if err != nil {
+			b.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := doc.WriteYAML(&out); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(p.Searched.Priced), "priced")
+		b.ReportMetric(float64(out.Len()), "bytes")
+	}
+}
+
+func BenchmarkDeepSeekServe64(b *testing.B) {
+	benchmarkPlan(b, "hgx-h200", 8, "deepseek-v3", layout.Workload{Task: "serve", ISL: 4096, OSL: 1024})
+}
+
+func BenchmarkTrain1024(b *testing.B) {
+	benchmarkPlan(b, "hgx-h100", 128, "llama-3.1-405b", layout.Workload{Task: "train", SeqLen: 8192, Batch: 1024})
+}
+
+func BenchmarkTrain16384(b *testing.B) {
+	benchmarkPlan(b, "hgx-h100", 2048, "llama-3.1-405b", layout.Workload{Task: "train", SeqLen: 8192, Batch: 2048})
+}
+
+func BenchmarkServe100000(b *testing.B) {
+	benchmarkPlan(b, "hgx-h100", 12500, "llama-3.1-70b", layout.Workload{Task: "serve", ISL: 4096, OSL: 1024})
+}
