@@ -78,6 +78,7 @@ func tail(in TrainInput, out *Result, pace Band) error {
 		var sum Band
 		var us []Used
 		for _, c := range in.Spec.GradientCollectives(in.Strategy, s, in.Formats) {
+			c = bucketed(c, in.Strategy.DP)
 			est, err := in.Comm(c)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.Name, err)
