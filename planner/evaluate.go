@@ -32,11 +32,11 @@ func replicaBatch(st parallel.Strategy, b int) int { return max(1, (b+st.DP-1)/s
 // step that it waits for.
 //
 // Brief outcomes lack the parts and collectives of the steps.
-func (s *search) evaluate(st parallel.Strategy, cm *comm, b int, brief bool) (*Outcome, error) {
+func (s *search) evaluate(st parallel.Strategy, price step.Comm, b int, brief bool) (*Outcome, error) {
 	s.counts.Priced++
 	o := &Outcome{Strategy: st, GPUs: st.World(), Batch: b, Replica: replicaBatch(st, b)}
 	forward := func(w model.Work) (step.Result, error) {
-		return step.Forward(step.Input{Spec: s.Spec, Strategy: st, Work: w, Kernel: s.kernel(w.Phase), Comm: cm.price, Brief: brief, Scratch: &s.scratch})
+		return step.Forward(step.Input{Spec: s.Spec, Strategy: st, Work: w, Kernel: s.kernel(w.Phase), Comm: price, Brief: brief, Scratch: &s.scratch})
 	}
 	gpus := float64(s.Cluster.NumGPUs())
 	if s.GPUs > 0 {
@@ -45,7 +45,7 @@ func (s *search) evaluate(st parallel.Strategy, cm *comm, b int, brief bool) (*O
 	var err error
 	switch Task(s.Workload.Task) {
 	case TrainStep:
-		if err := s.evaluateTraining(o, cm, brief); err != nil {
+		if err := s.evaluateTraining(o, price, brief); err != nil {
 			return nil, err
 		}
 		o.PerGPU = o.Tokens / gpus

@@ -65,7 +65,9 @@ type Outcome struct {
 	MFU      float64
 	Memory   model.Memory
 	MaxBatch int
-	score    float64 // smaller is better
+	Bound    units.Duration // no seating of these degrees at this batch has a shorter step
+	score    float64        // smaller is better
+	seats    *seating
 }
 
 // Loser is a strategy that was not chosen, with the reason.

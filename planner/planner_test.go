@@ -255,7 +255,7 @@ func TestOrderEqualsBruteForce(t *testing.T) {
 	var walk func(int)
 	walk = func(i int) {
 		if i == len(perm) {
-			o, err := s.evaluate(st, newComm(permuted(seats), r.Pricer, graphLaunch, st), 8, true)
+			o, err := s.evaluate(st, newComm(permuted(seats), r.Pricer, graphLaunch, st).price, 8, true)
 			if err != nil {
 				t.Fatal(err)
 			}

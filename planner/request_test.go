@@ -3,12 +3,14 @@ package planner
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 
 	"rankmap/collective"
 	"rankmap/compute"
 	"rankmap/configs"
 	"rankmap/internal/hardware"
+	"rankmap/internal/parallel"
 	"rankmap/internal/units"
 	"rankmap/layout"
 	"rankmap/model"
@@ -115,4 +117,18 @@ func (p domainPricer) Price(r collective.Request) (collective.Estimate, error) {
 	}
 	d := units.Duration(5e-6 + float64(r.Bytes)*r.Op.BusFactor(len(r.Members))/bw)
 	return collective.Estimate{Time: d, P10: d, P90: d, Bottleneck: "test link"}, nil
+}
+
+// mustFix fixes one degree.
+func mustFix(t testing.TB, dim, n string) Freedom {
+	t.Helper()
+	var d parallel.Dim
+	if err := d.UnmarshalText([]byte(dim)); err != nil {
+		t.Fatal(err)
+	}
+	v, err := strconv.Atoi(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Freedom{Fix: map[parallel.Dim]int{d: v}}
 }

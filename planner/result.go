@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -24,8 +25,11 @@ func routedExperts(s *model.Spec) int {
 }
 
 // plan turns what was found into the answer.
-func (s *search) plan() (*Plan, error) {
+func (s *search) plan(ctx context.Context) (*Plan, error) {
 	rank(s.found)
+	if err := s.refine(ctx); err != nil {
+		return nil, err
+	}
 	for _, o := range s.found[:min(len(s.found), s.Top+1)] {
 		if err := s.detail(o); err != nil {
 			return nil, err
@@ -33,7 +37,7 @@ func (s *search) plan() (*Plan, error) {
 	}
 	best := s.found[0]
 	p := &Plan{Best: best, Searched: s.counts}
-	p.seats = s.seating(best.GPUs)
+	p.seats = best.seats
 	p.Seats = p.seats.gpus[:best.GPUs]
 	used := map[topology.GPUID]bool{}
 	for _, id := range p.Seats {
@@ -54,15 +58,51 @@ func (s *search) plan() (*Plan, error) {
 	return p, nil
 }
 
+// refine improves the seats of every outcome that could still win, where seats beyond dimension orders can matter. An
+// outcome whose lower bound is no better than the best one found cannot win.
+func (s *search) refine(ctx context.Context) error {
+	s.ideal = newIdeal(s)
+	for i := range s.found {
+		o := s.found[i]
+		if !s.needsImproving(o.GPUs) || ctx.Err() != nil {
+			continue
+		}
+		bound, err := s.evaluate(o.Strategy, s.ideal.comm(o.Strategy), o.Batch, true)
+		if err != nil {
+			return err
+		}
+		if bound.score >= s.found[0].score && i > 0 || bound.score >= o.score-1e-9*abs(o.score) {
+			continue
+		}
+		better, err := s.improve(o)
+		if err != nil {
+			return err
+		}
+		if better.score < o.score {
+			s.found[i] = better
+			if better.score < s.found[0].score {
+				s.found[0], s.found[i] = s.found[i], s.found[0]
+			}
+		}
+	}
+	rank(s.found)
+	return nil
+}
+
 // detail prices an outcome again with its parts and collectives.
 func (s *search) detail(o *Outcome) error {
 	priced := s.counts.Priced
-	cm := newComm(s.seating(o.GPUs), s.Pricer, graphLaunch, o.Strategy)
-	full, err := s.evaluate(o.Strategy, cm, o.Batch, false)
+	cm := newComm(o.seats, s.Pricer, graphLaunch, o.Strategy)
+	full, err := s.evaluate(o.Strategy, cm.price, o.Batch, false)
+	if err != nil {
+		return err
+	}
+	bound, err := s.evaluate(o.Strategy, s.ideal.comm(o.Strategy), o.Batch, true)
 	if err != nil {
 		return err
 	}
 	s.counts.Priced = priced
+	full.seats, full.Bound = o.seats, min(bound.Step.Time, full.Step.Time)
 	*o = *full
 	return nil
 }

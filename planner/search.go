@@ -43,7 +43,7 @@ func Search(ctx context.Context, r Request) (*Plan, error) {
 		if len(s.found) == 0 {
 			return nil, s.infeasible(ctx, r.GPUs, true)
 		}
-		return s.plan()
+		return s.plan(ctx)
 	}
 	for n := usable; n > 0 && len(s.found) == 0; n-- {
 		if n < usable && s.hopeless() {
@@ -66,7 +66,7 @@ func Search(ctx context.Context, r Request) (*Plan, error) {
 			return nil, err
 		}
 	}
-	return s.plan()
+	return s.plan(ctx)
 }
 
 // roundest is the number from three quarters of n to n with the most factors of two. Degrees of networks are powers of
@@ -85,6 +85,8 @@ type search struct {
 	Request
 	base    *seating         // all usable GPUs
 	taken   map[int]*seating // by number of ranks
+	packed  map[packKey]*seating
+	ideal   *ideal
 	counts  Counts
 	found   []*Outcome
 	losers  []Loser
@@ -185,10 +187,11 @@ func (s *search) consider(st parallel.Strategy) error {
 	var best *Outcome
 	limited := ""
 	for _, b := range batches {
-		o, err := s.evaluate(st, cm, b, true)
+		o, err := s.evaluate(st, cm.price, b, true)
 		if err != nil {
 			return err
 		}
+		o.seats = cm.seats
 		if why := s.misses(o); why != "" {
 			limited = why
 			if best == nil && len(batches) == 1 {
@@ -222,21 +225,24 @@ func (s *search) misses(o *Outcome) string {
 	return ""
 }
 
-// bestOrder seats the strategy in every distinct dimension order and keeps the one with the shortest step at batch.
+// bestOrder seats the strategy on every list of GPUs worth trying in every distinct dimension order and keeps the one
+// with the shortest step at batch.
 func (s *search) bestOrder(st parallel.Strategy, batch int) (*comm, parallel.Strategy, error) {
 	var best *comm
 	var bestSt parallel.Strategy
 	bestT := math.Inf(1)
-	for _, o := range orders(st) {
-		cand := st
-		cand.Order = o
-		cm := newComm(s.seating(cand.World()), s.Pricer, graphLaunch, cand)
-		out, err := s.evaluate(cand, cm, batch, true)
-		if err != nil {
-			return nil, st, err
-		}
-		if t := out.Step.Time.Seconds() + out.TTFT.Time.Seconds()*1e-6; t < bestT*(1-1e-9) {
-			best, bestSt, bestT = cm, cand, t
+	for _, seats := range s.seatingsFor(st) {
+		for _, o := range orders(st) {
+			cand := st
+			cand.Order = o
+			cm := newComm(seats, s.Pricer, graphLaunch, cand)
+			out, err := s.evaluate(cand, cm.price, batch, true)
+			if err != nil {
+				return nil, st, err
+			}
+			if t := out.Step.Time.Seconds() + out.TTFT.Time.Seconds()*1e-6; t < bestT*(1-1e-9) {
+				best, bestSt, bestT = cm, cand, t
+			}
 		}
 	}
 	if best == nil {

@@ -79,10 +79,11 @@ func (s *search) considerTraining(st parallel.Strategy) error {
 			cm, order = c, seated.Order
 		}
 		v.Order = order
-		o, err := s.evaluate(v, cm, s.Workload.Batch, true)
+		o, err := s.evaluate(v, cm.price, s.Workload.Batch, true)
 		if err != nil {
 			return err
 		}
+		o.seats = cm.seats
 		if best == nil || o.score < best.score {
 			best = o
 		}
@@ -97,11 +98,11 @@ func (s *search) considerTraining(st parallel.Strategy) error {
 }
 
 // evaluateTraining prices one training step of a global batch.
-func (s *search) evaluateTraining(o *Outcome, cm *comm, brief bool) error {
+func (s *search) evaluateTraining(o *Outcome, price step.Comm, brief bool) error {
 	st := o.Strategy
 	w := s.trainWork(st)
 	r, err := step.Train(step.TrainInput{
-		Input:        step.Input{Spec: s.Spec, Strategy: st, Work: w, Kernel: s.kernel(model.Train), Comm: cm.price, Brief: brief, Scratch: &s.scratch},
+		Input:        step.Input{Spec: s.Spec, Strategy: st, Work: w, Kernel: s.kernel(model.Train), Comm: price, Brief: brief, Scratch: &s.scratch},
 		MicroBatches: s.Workload.Batch / st.DP / st.MicroBatch,
 	})
 	if err != nil {

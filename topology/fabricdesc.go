@@ -12,27 +12,27 @@ type FabricDesc struct {
 	Default bool       // the topology that holds for the whole cluster (cluster_default, or the only one)
 	Kind    FabricKind // InfiniBand for ibnetdiscover, else unknown
 
-	Hosts    []FabricHost
-	Switches []FabricSwitch // by tier, then name
-	Links    []FabricLink   // between switches, by names
-	Domains  []FabricGroup  // NVLink domains that the file names, over hosts
-	Blocks   []FabricGroup  // Slurm blocks, rings, racks
+	Hosts    []DescHost
+	Switches []DescSwitch // by tier, then name
+	Links    []DescLink   // between switches, by names
+	Domains  []DescGroup  // NVLink domains that the file names, over hosts
+	Blocks   []DescGroup  // Slurm blocks, rings, racks
 	// BlockSizes are Slurm's planning sizes in nodes, ascending as written; nil when not stated.
 	BlockSizes []int
-	Loose      []FabricHCA // adapters whose description names no host
+	Loose      []DescHCA // adapters whose description names no host
 }
 
-// FabricHost is one host on the fabric.
-type FabricHost struct {
+// DescHost is one host on the fabric.
+type DescHost struct {
 	Name   string
 	Leaf   string // the switch it hangs on; the first by name where adapters hang on several, empty when unknown
 	Block  string // name in Blocks, empty when none
 	Domain string // name in Domains, empty when none
-	HCAs   []FabricHCA
+	HCAs   []DescHCA
 }
 
-// FabricHCA is one adapter port on the fabric.
-type FabricHCA struct {
+// DescHCA is one adapter port on the fabric.
+type DescHCA struct {
 	Name        string // "mlx5_5", "HCA-6"; empty when not stated
 	GUID        string // hexadecimal without prefix and leading zeros
 	Port        int
@@ -42,8 +42,8 @@ type FabricHCA struct {
 	LeafPort    int
 }
 
-// FabricSwitch is one switch.
-type FabricSwitch struct {
+// DescSwitch is one switch.
+type DescSwitch struct {
 	Name  string // unique in the description
 	Label string // the real name where the file names switches by numbers (Topograph), else empty
 	GUID  string
@@ -57,15 +57,15 @@ type FabricSwitch struct {
 	Oversubscription float64
 }
 
-// FabricLink is a bundle of equal parallel links between two switches.
-type FabricLink struct {
+// DescLink is a bundle of equal parallel links between two switches.
+type DescLink struct {
 	A, B  string          // A is of the lower tier, or the first by name
 	Count int             // parallel links; 1 where the file names only the relation
 	Rate  units.Bandwidth // of one link, one way; 0 unknown
 }
 
-// FabricGroup is a named set of hosts.
-type FabricGroup struct {
+// DescGroup is a named set of hosts.
+type DescGroup struct {
 	Name  string
 	Hosts []string // in the order of CompareNames
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// maxCPUs bounds an affinity mask; the kernel's NR_CPUS stops at 8192.
-const maxCPUs = 8192
+// maxCPUBits bounds an affinity mask; the kernel's NR_CPUS stops at 8192.
+const maxCPUBits = 8192
 
 // affinityRanges turns NCCL's mask (comma separated 32-bit hex words, lowest word last; hand-edited files lose digits
 // or use one short word) into ranges, "0-55,112-167". Empty when no CPU is set; false when it is no mask.
@@ -15,7 +15,7 @@ func affinityRanges(mask string) (string, bool) {
 		return "", true
 	}
 	words := strings.Split(mask, ",")
-	if len(words)*32 > maxCPUs {
+	if len(words)*32 > maxCPUBits {
 		return "", false
 	}
 	var b strings.Builder
@@ -56,17 +56,17 @@ func affinityRanges(mask string) (string, bool) {
 
 // affinityMask is the inverse of affinityRanges; empty for an empty or unreadable list.
 func affinityMask(ranges string) string {
-	var set [maxCPUs / 32]uint32
+	var set [maxCPUBits / 32]uint32
 	top := 0
 	for _, r := range strings.Split(ranges, ",") {
 		lo, hi, many := strings.Cut(r, "-")
 		a, err := strconv.Atoi(lo)
-		if err != nil || a < 0 || a >= maxCPUs {
+		if err != nil || a < 0 || a >= maxCPUBits {
 			return ""
 		}
 		z := a
 		if many {
-			if z, err = strconv.Atoi(hi); err != nil || z < a || z >= maxCPUs {
+			if z, err = strconv.Atoi(hi); err != nil || z < a || z >= maxCPUBits {
 				return ""
 			}
 		}

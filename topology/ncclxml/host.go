@@ -30,8 +30,10 @@ type busUse struct {
 
 // device is a PCI device below the bridges.
 type device struct {
-	bridge *bridge // nil directly below the CPU
-	cpu    int     // position in Host.CPUs
+	bridge *bridge   // nil directly below the CPU
+	above  []*bridge // see chain
+	walked bool
+	cpu    int // position in Host.CPUs
 	el     *element
 	kind   kind
 	pci    string
@@ -76,13 +78,16 @@ func (h *host) device(rd *reader, d *device) {
 
 // addGPUs adds the GPUs of a device: one a gpu element, or one by class alone.
 func (h *host) addGPUs(rd *reader, d *device, stated topology.PCIeLink) {
+	if rd.over(d.el.line, "GPUs in one host", len(h.gpus), maxGPUs) || rd.over(d.el.line, "GPUs", rd.gpus, maxAllGPUs) {
+		return
+	}
 	base := topology.GPU{PCI: d.pci, NUMA: h.CPUs[d.cpu].NUMA, GPUNUMA: -1, CPUAffinity: h.CPUs[d.cpu].Affinity, PCIe: stated}
 	vendor, _ := d.el.get("vendor")
 	id, _ := d.el.get("device")
 	switch strings.ToLower(vendor) {
 	case "0x10de":
 		n := nvidiaGPUs[strings.ToLower(id)]
-		base.Name, base.Model = n.name, n.model
+		base.Name, base.Model, base.Memory = n.name, n.model, n.memory
 	case "0x1002":
 		rd.res.AMD = true
 		if base.Name = amdGPUs[strings.ToLower(id)]; base.Name == "" {
@@ -102,9 +107,18 @@ func (h *host) addGPUs(rd *reader, d *device, stated topology.PCIeLink) {
 			continue
 		}
 		found = true
+		if rd.over(k.line, "GPUs in one host", len(h.gpus), maxGPUs) {
+			return
+		}
+		rd.gpus++
 		g := &gpu{GPU: base, device: d, line: d.el.line, el: k, part: rd.intAttr(k, "mlopart", false, -1)}
 		g.hidden = okW && width == "0" || okS && speed == "" && okW
 		g.Index = rd.intAttr(k, "dev", false, -1)
+		if n := len(h.gpus); n > 0 && h.gpus[n-1].device == d && h.gpus[n-1].Index == g.Index && g.part < 0 && h.gpus[n-1].part < 0 {
+			rd.warn(k.line, "a second <gpu> with dev %d in one device: several ranks on one GPU, listed once", g.Index)
+			rd.gpus--
+			continue
+		}
 		sm := rd.intAttr(k, "sm", false, 0)
 		if _, ranked := k.get("rank"); ranked {
 			rd.res.Dump = true
@@ -124,6 +138,7 @@ func (h *host) addGPUs(rd *reader, d *device, stated topology.PCIeLink) {
 		h.gpuLinks(rd, g)
 	}
 	if !found {
+		rd.gpus++
 		g := &gpu{GPU: base, device: d, line: d.el.line, part: -1, order: len(h.gpus)}
 		g.Index = -1
 		h.gpus = append(h.gpus, g)

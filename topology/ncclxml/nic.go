@@ -45,7 +45,7 @@ func (h *host) addNICs(rd *reader, d *device, stated topology.PCIeLink) {
 			n.PCIe = stated
 		}
 	}
-	if h.nicOf(d) {
+	if h.nicOf(d) || rd.over(d.el.line, "nets in one host", len(h.nics), maxNets) {
 		return
 	}
 	h.nics = append(h.nics, &nic{NIC: topology.NIC{Index: -1, PCI: d.pci, NUMA: h.CPUs[d.cpu].NUMA, LinkLayer: linkLayer(d), Rail: -1, PCIe: stated}, device: d, line: d.el.line, ports: 1})
@@ -88,6 +88,9 @@ func (h *host) nets(rd *reader, e *element, d *device, cpu int) {
 		}
 		if v, ok := k.get("net"); ok && v == "0" {
 			continue // fused into a merged NIC that is listed besides
+		}
+		if rd.over(k.line, "nets in one host", len(h.nics), maxNets) {
+			return
 		}
 		name, _ := k.get("name")
 		if name == "" {

@@ -2,6 +2,7 @@ package ncclxml
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -124,8 +125,9 @@ func (h *host) wire(rd *reader) {
 			lines[[2]int{a, b}] = l.line
 		case kindPowerCPU: // to the CPU: a fact, no GPU pair
 		default:
-			toSwitch[a] += l.count
-			switches[l.target] = true
+			if toSwitch[a] += l.count; l.count > 0 {
+				switches[l.target] = true
+			}
 		}
 	}
 	h.pairs(rd, direct, lines, toSwitch, self)
@@ -146,6 +148,7 @@ func (h *host) wire(rd *reader) {
 // pairs fills NVLinks and Wiring.
 func (h *host) pairs(rd *reader, direct map[[2]int]int, lines map[[2]int]int, toSwitch []int, self bool) {
 	c := &h.Class
+	up := slices.Clone(toSwitch) // links that work: to switches, and both ways to GPUs
 	top := 0
 	for _, n := range toSwitch {
 		top = max(top, n)
@@ -163,6 +166,7 @@ func (h *host) pairs(rd *reader, direct map[[2]int]int, lines map[[2]int]int, to
 				rd.warn(line, "NVLink between GPU%d and GPU%d is asymmetric, %d links one way and %d the other: the smaller counts", h.gpus[a].Index, h.gpus[b].Index, ab, ba)
 			}
 			l := topology.NVLink{A: a, B: b, Count: min(ab, ba), Down: max(ab, ba) - min(ab, ba)}
+			up[a], up[b] = up[a]+l.Count, up[b]+l.Count
 			if toSwitch[a] > 0 && toSwitch[b] > 0 {
 				n := min(toSwitch[a], toSwitch[b])
 				l.Count += n
@@ -191,6 +195,11 @@ func (h *host) pairs(rd *reader, direct map[[2]int]int, lines map[[2]int]int, to
 		rd.warn(h.cpuLine[0], "NVLink is not stated: a file made by hand; NCCL asks the driver")
 	default:
 		c.Wiring = topology.NVLinkNone
+	}
+	for i := range c.GPUs {
+		if c.Wiring != topology.NVLinkUnknown {
+			c.GPUs[i].NVLinksUp = up[i]
+		}
 	}
 	if c.Wiring != topology.NVLinkUnknown && plain > 0 {
 		var who []string

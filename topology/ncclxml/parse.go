@@ -20,6 +20,17 @@ const (
 	maxElements = 1 << 17
 )
 
+// Limits of a machine, far above real ones: matrices grow with the square.
+const (
+	maxHosts   = 1024
+	maxCPUs    = 1024 // cpu elements of a host
+	maxGPUs    = 512  // of a host; one NVLink domain has 576 in 72 and more hosts
+	maxNets    = 1024
+	maxBridges = 4096
+	maxPeers   = 64
+	maxAllGPUs = 4096
+)
+
 // element is one XML element with its line.
 type element struct {
 	name string
@@ -61,7 +72,7 @@ type parser struct {
 // errorf makes an error at the line the decoder stands on.
 func (p *parser) errorf(format string, args ...any) error {
 	line, _ := p.dec.InputPos()
-	return fmt.Errorf("%s:%d: %s", p.name, line, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%s:%d: %s", p.name, line, escape(fmt.Sprintf(format, args...)))
 }
 
 // parse turns bytes into an element tree. A token loop rather than Unmarshal, because Unmarshal skips unknown elements
@@ -107,7 +118,7 @@ func parse(r io.Reader, name string) (*element, *parser, error) {
 func (p *parser) syntax(err error) error {
 	var se *xml.SyntaxError
 	if errors.As(err, &se) {
-		return fmt.Errorf("%s:%d: not well-formed XML: %s", p.name, se.Line, se.Msg)
+		return fmt.Errorf("%s:%d: not well-formed XML: %s", p.name, se.Line, escape(se.Msg))
 	}
 	return p.errorf("not well-formed XML: %v", err)
 }
@@ -125,20 +136,29 @@ func (p *parser) token(tok xml.Token) error {
 		}
 		p.stack = p.stack[:len(p.stack)-1]
 	case xml.CharData:
-		if len(bytes.TrimSpace(t)) == 0 {
+		text := bytes.TrimLeft(t, " \t\r\n")
+		if len(text) == 0 {
 			return nil
 		}
-		if len(p.stack) == 0 {
-			if p.root != nil {
-				return p.errorf("data after the end of <%s>", p.root.name)
-			}
-			return p.errorf("text before the root, want XML with the root <system version=\"1\">")
-		}
-		if p.textLine == 0 {
-			p.textLine, _ = p.dec.InputPos()
+		line, _ := p.dec.InputPos()
+		line -= bytes.Count(text, []byte("\n"))
+		switch {
+		case len(p.stack) == 0 && p.root != nil:
+			return fmt.Errorf("%s:%d: data after the end of <%s>", p.name, line, p.root.name)
+		case len(p.stack) == 0:
+			return fmt.Errorf("%s:%d: text before the root, want XML with the root <system version=\"1\">", p.name, line)
+		case p.textLine == 0:
+			p.textLine = line
 		}
 	case xml.Directive:
-		return p.errorf("<!%s ...> is refused: no document types or entities", firstWord(string(t)))
+		hint := ""
+		switch f := strings.Fields(string(t)); {
+		case len(f) > 1 && f[0] == "DOCTYPE" && f[1] == "topology":
+			hint = " (an hwloc file of lstopo, not an NCCL topology)"
+		case len(f) > 1 && f[0] == "DOCTYPE" && f[1] == "nvidia_smi_log":
+			hint = " (the output of nvidia-smi -q -x, not an NCCL topology)"
+		}
+		return p.errorf("<!%s ...> is refused: no document types or entities%s", firstWord(string(t)), hint)
 	case xml.ProcInst:
 		if t.Target != "xml" || p.root != nil {
 			return p.errorf("processing instruction <?%s?> is refused", t.Target)

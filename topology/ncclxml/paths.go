@@ -51,8 +51,11 @@ func (h *host) flatten() {
 	}
 }
 
-// chain lists the switches above a device, nearest first, after merging.
+// chain lists the switches above a device, nearest first. It is called after merging only.
 func (d *device) chain() []*bridge {
+	if d.walked {
+		return d.above
+	}
 	var out []*bridge
 	for b := d.bridge; b != nil; b = b.up {
 		t := b
@@ -63,6 +66,7 @@ func (d *device) chain() []*bridge {
 			out = append(out, t)
 		}
 	}
+	d.above, d.walked = out, true
 	return out
 }
 

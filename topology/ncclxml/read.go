@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"rankmap/internal/units"
 	"rankmap/topology"
@@ -51,7 +52,10 @@ type reader struct {
 	name  string
 	res   *Result
 	hosts []*host
-	xgmi  bool // reported
+	hash  map[string]*host
+	gpus  int
+	full  map[string]bool // limits that were reported
+	xgmi  bool            // reported
 	errs  []note
 	warns []note
 }
@@ -86,7 +90,7 @@ func (rd *reader) lines(notes []note) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, n := range notes {
-		s := fmt.Sprintf("%s:%d: %s", rd.name, n.line, n.text)
+		s := fmt.Sprintf("%s:%d: %s", rd.name, n.line, escape(n.text))
 		if seen[s] {
 			continue
 		}
@@ -96,6 +100,22 @@ func (rd *reader) lines(notes []note) []string {
 		out = append(out, s)
 	}
 	return out
+}
+
+// escape shows control characters and the marks that turn text around, which names in a file may hold, as escapes.
+func escape(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
 }
 
 // fact records provenance.
@@ -134,6 +154,9 @@ func (rd *reader) system(root *element) {
 func (rd *reader) cpu(e *element) {
 	hash, _ := e.get("host_hash")
 	h := rd.host(hash)
+	if rd.over(e.line, "hosts", len(rd.hosts), maxHosts+1) || rd.over(e.line, "cpu elements in one host", len(h.CPUs), maxCPUs) {
+		return
+	}
 	c := CPU{NUMA: rd.intAttr(e, "numaid", true, -1), Model: cpuModel(e), Socket: socketBandwidth(e)}
 	if c.NUMA < -1 {
 		c.NUMA = -1
@@ -171,14 +194,31 @@ func (rd *reader) cpu(e *element) {
 
 // host returns the host of a hash, made on first sight. Files without hashes are one host.
 func (rd *reader) host(hash string) *host {
-	for _, h := range rd.hosts {
-		if h.Hash == hash {
-			return h
-		}
+	if h := rd.hash[hash]; h != nil {
+		return h
 	}
 	h := &host{Host: Host{Hash: hash}}
+	if rd.hash == nil {
+		rd.hash = map[string]*host{}
+	}
+	rd.hash[hash] = h
 	rd.hosts = append(rd.hosts, h)
 	return h
+}
+
+// over reports, once, that there are more than most of something.
+func (rd *reader) over(line int, what string, n, most int) bool {
+	if n < most {
+		return false
+	}
+	if rd.full == nil {
+		rd.full = map[string]bool{}
+	}
+	if !rd.full[what] {
+		rd.full[what] = true
+		rd.fail(line, "more than %d %s", most, what)
+	}
+	return true
 }
 
 // pci reads a pci element: a bridge with devices below it, or a device.
@@ -208,6 +248,9 @@ func (rd *reader) pci(h *host, e *element, up *bridge, cpu int) {
 		k = kindOther
 	}
 	if k == kindBridge {
+		if rd.over(e.line, "bridges in one host", len(h.bridges), maxBridges) {
+			return
+		}
 		b := &bridge{pci: id, id: deviceID(e), up: up, line: e.line}
 		h.bridges = append(h.bridges, b)
 		for _, s := range e.kids {
@@ -215,6 +258,9 @@ func (rd *reader) pci(h *host, e *element, up *bridge, cpu int) {
 			case "pci":
 				rd.pci(h, s, b, cpu)
 			case "pcilink":
+				if rd.over(s.line, "pcilinks in one host", len(h.peers), maxPeers) {
+					return
+				}
 				t, _ := s.get("target")
 				h.peers = append(h.peers, peer{b, t, s.line})
 			default:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rankmap/internal/testdata"
 	"rankmap/internal/units"
 	"rankmap/topology"
 )
@@ -28,6 +29,9 @@ func same(t *testing.T, class *topology.NodeClass, data []byte, amd bool) {
 	for i := range want.GPUs {
 		w := &want.GPUs[i]
 		w.Clique = "" // of the whole file, not of the host
+		if w.NVLinksUp == 0 {
+			got.GPUs[i].NVLinksUp = 0 // not stated by the class, implied by its pairs
+		}
 		if amd {
 			w.Name, got.GPUs[i].Name = "", ""
 		}
@@ -165,6 +169,50 @@ func TestExampleFileRoundTrip(t *testing.T) {
 	}
 	if c.GPUs[0].NUMA != -1 || c.GPUs[0].Model != "h200_sxm" || c.GPUs[0].PCIe != (topology.PCIeLink{Gen: 5}) {
 		t.Errorf("GPU0 %+v", c.GPUs[0])
+	}
+	var buf bytes.Buffer
+	if err := Write(&buf, c, WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, c, buf.Bytes(), false)
+	if _, body, _ := bytes.Cut(data, []byte("\n")); !bytes.Equal(body, buf.Bytes()) {
+		t.Errorf("the example is not what Write writes:\n%s", buf.Bytes())
+	}
+}
+
+// TestExampleIsTheMachine compares the example with NCCL's own dump of the machine.
+func TestExampleIsTheMachine(t *testing.T) {
+	var got [2]*Result
+	for i, p := range []string{"testdata/h200x2-vm.xml", testdata.Dir(t, "measured", "h200-x2", "topo.xml")} {
+		f, err := os.Open(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[i], err = Read(f, "t.xml")
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff(got[1].Hosts[0].Class, got[0].Hosts[0].Class); d != "" {
+		t.Errorf("NCCL's dump and the example differ (-dump +example):\n%s", d)
+	}
+}
+
+// TestWhatIfFile reads a machine that was altered by hand: wiring unknown, one PCIe switch. NCCL 2.28.9 took it on two
+// H200 and filled in the links from the driver (2026-11-30).
+func TestWhatIfFile(t *testing.T) {
+	data, err := os.ReadFile("testdata/h200x2-what-if-switch.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := Read(bytes.NewReader(data), "t.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &res.Hosts[0].Class
+	if c.Wiring != topology.NVLinkUnknown || c.GPUPaths[0][1] != topology.PathPIX || c.GPUs[0].CPUAffinity != "0-31" || c.GPUs[0].ComputeMajor != 9 {
+		t.Errorf("class %+v", c)
 	}
 	var buf bytes.Buffer
 	if err := Write(&buf, c, WriteOptions{}); err != nil {

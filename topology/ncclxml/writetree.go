@@ -237,7 +237,10 @@ func (b *builder) switchLinks(k *element, i int) {
 	if len(ids) == 0 {
 		ids = []string{hiddenBus}
 	}
-	n := b.linksOf(i)
+	n := b.node.GPUs[i].NVLinksUp
+	if n == 0 {
+		n = b.linksOf(i)
+	}
 	for s, id := range ids {
 		c := n / len(ids)
 		if s < n%len(ids) {
@@ -252,7 +255,7 @@ func (b *builder) switchLinks(k *element, i int) {
 	}
 }
 
-// linksOf is how many switch links GPU i has: the most of its pairs. Where every pair is short of the full count, one
+// linksOf is how many switch links GPU i has where the class does not say: the most of its pairs. Where every pair is short of the full count, one
 // GPU must have it, or nothing would be missing; the last one stands for it.
 func (b *builder) linksOf(i int) int {
 	most := make([]int, len(b.node.GPUs))

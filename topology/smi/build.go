@@ -25,7 +25,6 @@ type builder struct {
 	columns map[string]int  // by device name
 	names   []string        // of the columns
 	gpus    []*row          // by GPU number
-	nics    []*token        // in the order of the columns, then of the rows
 	rows    map[string]*row // by device name
 	legends map[string]bool // unused codes
 }
@@ -47,6 +46,7 @@ func build(r *report, t *table, final bool) *machine {
 	b.fillNICs(m)
 	b.paths(m)
 	b.affinity(m)
+	b.flattened(m)
 	b.visible(m)
 	if len(r.errs) > had {
 		return nil
@@ -69,13 +69,23 @@ func (b *builder) dropTorn() {
 	if n := len(last.cells); n < want && len(last.tail) == 0 {
 		b.warn(last.name.place(), "the text ends in the row of %s, which has %d of %d cells: the row is left out", last.name.text, n, want)
 		t.rows = t.rows[:len(t.rows)-1]
+		return
 	}
+	most := 0
+	for _, r := range t.gpuRows() {
+		most = max(most, len(r.tail))
+	}
+	last.torn = last.torn || last.name.kind == kGPU && len(last.tail) < most
 }
 
 // layOut finds out which device each cell of a row belongs to.
 func (b *builder) layOut() bool {
 	t := b.t
 	w := t.width()
+	if w > maxParts {
+		b.fail(t.rows[0].name.place(), "rows of %d cells, want at most %d", w, maxParts)
+		return false
+	}
 	b.lay = t.readHeader(w)
 	n := len(b.lay.devices)
 	gpus := t.gpuRows()
@@ -84,14 +94,18 @@ func (b *builder) layOut() bool {
 		for i := range b.lay.devices {
 			b.names = append(b.names, b.lay.devices[i].text)
 		}
-	case b.rowNames(w):
+	case n == w+1 && b.lay.exact && t.blankSelves():
+		for i := range b.lay.devices {
+			b.names = append(b.names, b.lay.devices[i].text)
+		}
+	case n < w && b.rowNames(w):
 		if n > 0 {
 			b.warn(t.header[0].place(), "the header names %d devices, the rows have %d cells: columns are taken in the order of the rows", n, w)
 		} else {
 			b.warn(t.rows[0].name.place(), "the header is missing: columns are taken in the order of the rows")
 		}
 	case n > w && w == len(gpus) && b.gpusFirst(w):
-		b.warn(b.lay.devices[w].place(), "the rows have no cells for %s and what follows: those columns are left out", b.lay.devices[w].text)
+		b.warn(b.lay.devices[w].place(), "the rows have no cells for %s and what follows: how near they are is unknown", b.lay.devices[w].text)
 	case n == 0:
 		b.fail(t.rows[0].name.place(), "the header is missing, and %d rows do not name the %d columns: give the line with GPU0 GPU1 ... too", len(t.rows), w)
 		return false
@@ -105,6 +119,18 @@ func (b *builder) layOut() bool {
 			return false
 		}
 		b.columns[name] = i
+	}
+	return true
+}
+
+// blankSelves says that no row of a GPU states its own cell.
+func (t *table) blankSelves() bool {
+	for _, r := range t.gpuRows() {
+		for i := range r.cells {
+			if self(&r.cells[i]) {
+				return false
+			}
+		}
 	}
 	return true
 }
@@ -258,8 +284,14 @@ func (b *builder) blankSelf(r *row) bool {
 	}
 	x := token{kind: kCell, path: topology.PathSelf, text: "X", pos: r.name.pos, end: r.name.end, line: r.name.line, sep: 1}
 	r.cells = slices.Insert(slices.Clone(r.cells), own, x)
-	if own+1 < len(r.cells) {
+	switch {
+	case own+1 < len(r.cells):
 		r.cells[own+1].sep--
+	case len(r.tail) > 0:
+		r.tail = slices.Clone(r.tail)
+		r.tail[0].sep--
+	default:
+		r.seps--
 	}
 	return true
 }

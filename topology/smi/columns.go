@@ -30,6 +30,9 @@ type layout struct {
 	before  []column
 	after   []column
 	titled  bool // there is a header, so that after is the truth even when empty
+	values  int  // the most values that a row of a GPU has behind its cells
+	tabs    bool // one tab or bar stands before every cell of every row: an empty cell shows
+	raw     bool // values behind the last title stand where the tool prints GPU NUMA ID
 }
 
 // gpuRows are the rows of GPUs.
@@ -68,14 +71,11 @@ func (t *table) readHeader(width int) layout {
 	rel := 0
 	for i := at - 1; i >= 0; i-- {
 		rel -= h[i+1].sep
-		if i == at-1 {
-			l.before = nil
-		}
 	}
 	l.before = titles(h[:at], rel)
 	l.before = slices.DeleteFunc(l.before, func(c column) bool { return c.what == otherColumn })
 	end := at
-	for end < len(h) && end-at < width && deviceTitle(h, end) {
+	for end < len(h) && end-at < width && t.deviceTitle(h, end) {
 		end++
 	}
 	// More names than the rows have cells: leave them to the caller.
@@ -97,13 +97,30 @@ func (t *table) readHeader(width int) layout {
 	return l
 }
 
-// deviceTitle says that the title at i names a device and not an affinity column.
-func deviceTitle(h []token, i int) bool {
-	switch t := &h[i]; t.kind {
+// survey looks at all rows for what a single one does not show.
+func (l *layout) survey(t *table) {
+	l.tabs, l.raw = true, true
+	for i := range t.rows {
+		l.tabs = l.tabs && t.rows[i].exact()
+	}
+	for _, r := range t.gpuRows() {
+		n := len(r.tail) - count(r.tail, kTitle)
+		l.values = max(l.values, n)
+		if n > len(l.after) {
+			slots, _ := l.slots(r, r.values())
+			l.raw = l.raw && slots != nil && slots[n-1] == rawGPUNUMA
+		}
+	}
+}
+
+// deviceTitle says that the title at i names a device and not an affinity column. Devices are numbered; a name without a
+// number, which may be the rest of a torn one, counts if a row bears it.
+func (t *table) deviceTitle(h []token, i int) bool {
+	switch k := &h[i]; k.kind {
 	case kGPU, kNIC:
 		return true
 	case kWord:
-		return !startsTitle(h, i) && !t.colon
+		return !startsTitle(h, i) && !k.colon && (strings.ContainsAny(k.text, "0123456789") || t.has(k.text))
 	}
 	return false
 }

@@ -11,30 +11,30 @@ func combine(rep *report, tables []*table, ms []*machine) *Result {
 	names := hostNames(tables, ms)
 	res := &Result{NVLinkVisible: true}
 	at := map[string]int{}
-	var kept []*machine
+	var keep []*machine
 	for i, m := range ms {
 		m.node.Name = names[i]
 		first, again := at[m.node.Name]
 		if !again {
-			at[m.node.Name] = len(kept)
-			kept = append(kept, m)
+			at[m.node.Name] = len(keep)
+			keep = append(keep, m)
 			continue
 		}
-		k := kept[first]
+		k := keep[first]
 		switch {
 		case sameDevices(k, m) && m.command == "-mp" && k.command != "-mp" && len(m.node.NVLinks) == 0:
 			k.node.PCIePaths = m.node.GPUPaths
 		case sameDevices(k, m) && k.command == "-mp" && m.command == "-m":
 			m.node.PCIePaths = k.node.GPUPaths
 			m.node.Name = k.node.Name
-			kept[first] = m
+			keep[first] = m
 		case sameMatrix(k, m):
 			rep.warn(m.at, "the table stands here again: read once")
 		default:
 			rep.warn(m.at, "a second, different table: another host or another moment; the first one is read")
 		}
 	}
-	for i, m := range kept {
+	for i, m := range keep {
 		res.Nodes = append(res.Nodes, m.node)
 		res.NVLinkVisible = res.NVLinkVisible && m.nvlink
 		for _, f := range m.facts {

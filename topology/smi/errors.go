@@ -46,10 +46,18 @@ type report struct {
 	file  string
 	lines []string // as read, for columns in characters
 	errs  []*Error
+	more  int // problems beyond those kept
 	warns []Warning
 }
 
+// kept is how many problems are kept to be sorted.
+const kept = 10 * maxProblems
+
 func (r *report) fail(at place, format string, args ...any) {
+	if len(r.errs) == kept {
+		r.more++
+		return
+	}
 	line, col := r.where(at)
 	r.errs = append(r.errs, &Error{File: r.file, Line: line, Column: col, Msg: fmt.Sprintf(format, args...)})
 }
@@ -83,7 +91,7 @@ func (r *report) err() error {
 	var all []error
 	for i, e := range r.errs {
 		if i == maxProblems {
-			all = append(all, fmt.Errorf("%s: and %d more problems", r.file, len(r.errs)-i))
+			all = append(all, fmt.Errorf("%s: and %d more problems", r.file, len(r.errs)-i+r.more))
 			break
 		}
 		all = append(all, e)
@@ -102,5 +110,12 @@ func (r *report) warnings() []Warning {
 		}
 		return a.Column - b.Column
 	})
-	return slices.Compact(r.warns)
+	all := slices.Compact(r.warns)
+	const most = 100
+	if len(all) > most {
+		last := all[most-1]
+		last.Msg = fmt.Sprintf("and %d more warnings from here on", len(all)-most+1)
+		all = append(all[:most-1:most-1], last)
+	}
+	return all
 }

@@ -13,11 +13,11 @@ func (b *builder) fact(m *machine, what, value string, at place) {
 }
 
 func (m *machine) dropFacts(suffix string) {
-	kept := m.facts[:0]
+	keep := m.facts[:0]
 	for _, f := range m.facts {
 		if !strings.HasSuffix(f.What, suffix) {
-			kept = append(kept, f)
+			keep = append(keep, f)
 		}
 	}
-	m.facts = kept
+	m.facts = keep
 }

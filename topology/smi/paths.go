@@ -1,6 +1,7 @@
 package smi
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -82,11 +83,40 @@ func (b *builder) fillNICs(m *machine) {
 			b.addNIC(m, name, at)
 		}
 	}
+	for i := len(b.names); i < len(b.lay.devices); i++ { // columns without cells
+		if d := &b.lay.devices[i]; d.kind == kNIC {
+			b.addNIC(m, d.text, d.place())
+		}
+	}
 	for i := range b.t.rows {
 		r := &b.t.rows[i]
-		if _, isColumn := b.columns[r.name.text]; !isColumn && r.name.kind != kGPU {
+		if _, isColumn := b.columns[r.name.text]; !isColumn && r.name.kind != kGPU && !m.hasNIC(r.name.text) {
 			b.addNIC(m, r.name.text, r.name.place())
 		}
+	}
+	b.unlisted(m)
+}
+
+func (m *machine) hasNIC(name string) bool {
+	for i := range m.node.NICs {
+		if m.node.NICs[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// unlisted warns of NICs that the legend names and the table does not.
+func (b *builder) unlisted(m *machine) {
+	var lost []string
+	for name := range b.t.nicNames {
+		if !m.hasNIC(name) {
+			lost = append(lost, name)
+		}
+	}
+	if len(lost) > 0 {
+		slices.SortFunc(lost, topology.CompareNames)
+		b.warn(b.t.nicNames[lost[0]].at, "the legend names %s, which have neither row nor column: they are left out", strings.Join(lost, ", "))
 	}
 }
 
@@ -161,7 +191,6 @@ func (b *builder) paths(m *machine) {
 			b.fact(m, r.name.text+" paths", cellText(r.cells), r.name.place())
 		}
 	}
-	b.flattened(m)
 }
 
 func cellText(cells []token) string {
@@ -186,8 +215,9 @@ func matrix(rows, cols int) [][]topology.PathKind {
 
 // affinity reads the affinity columns of every GPU row.
 func (b *builder) affinity(m *machine) {
+	b.lay.survey(b.t)
 	var bad *token // a CPU list that lost characters
-	open := false
+	open, extra := false, false
 	for i, r := range b.gpus {
 		if len(r.cells) == 0 {
 			continue
@@ -201,6 +231,10 @@ func (b *builder) affinity(m *machine) {
 				at = r.tail[0].place()
 			}
 			b.warn(at, "the affinity columns of %s cannot be told apart (an empty cell left no trace): they stay unknown; paste the text with its tabs", r.name.text)
+		}
+		if a.extra != nil && !extra {
+			extra = true
+			b.warn(a.extra.place(), "%q stands behind the last title: it is not read", clip(a.extra.word()))
 		}
 		if t := a.cpu; t != nil && t.kind == kList {
 			if cpuList(t.text) {
@@ -220,12 +254,44 @@ func (b *builder) affinity(m *machine) {
 			}
 		}
 	}
+	switch {
+	case b.lay.titled && b.unknownTitle():
+	case len(b.lay.before)+len(b.lay.after) == 0 && b.lay.titled && !open:
+		b.warn(b.t.header[0].place(), "no affinity columns: CPUs and NUMA nodes of the GPUs stay unknown")
+	case !open:
+		b.emptyColumns(m)
+	}
 	if bad != nil {
 		for i := range m.node.GPUs {
 			m.node.GPUs[i].CPUAffinity = ""
 		}
 		m.dropFacts(" CPU affinity")
 		b.warn(bad.place(), "%q is no list of CPUs: the column lost characters and is not read", clip(bad.text))
+	}
+}
+
+// unknownTitle warns of a title that names no column known.
+func (b *builder) unknownTitle() bool {
+	for _, c := range b.lay.after {
+		if c.what == otherColumn {
+			b.warn(c.first.place(), "the title %q is not known (known: CPU Affinity, NUMA Affinity, GPU NUMA ID): what stands under it is not read", clip(c.name))
+			return true
+		}
+	}
+	return false
+}
+
+// emptyColumns warns of titles under which no row has a value: cells may have been lost.
+func (b *builder) emptyColumns(m *machine) {
+	for _, c := range append(b.lay.before[:len(b.lay.before):len(b.lay.before)], b.lay.after...) {
+		empty := c.what == cpuColumn || c.what == numaColumn
+		for i := range m.node.GPUs {
+			g := &m.node.GPUs[i]
+			empty = empty && (c.what != cpuColumn || g.CPUAffinity == "") && (c.what != numaColumn || g.NUMA < 0 && g.NUMARange == "")
+		}
+		if empty {
+			b.warn(c.first.place(), "no GPU has a value under %s", c.name)
+		}
 	}
 }
 
@@ -246,8 +312,19 @@ func (b *builder) numa(m *machine, r *row, g *topology.GPU, t *token) {
 }
 
 // flattened notices a virtual machine: two GPUs of one NUMA node with the same CPUs cannot be joined over the link
-// between NUMA nodes.
-func (b *builder) flattened(*machine) {}
+// between NUMA nodes. The cells stay as they are; the node is marked.
+func (b *builder) flattened(m *machine) {
+	for i := range m.node.GPUs {
+		for j := range i {
+			x, y := &m.node.GPUs[i], &m.node.GPUs[j]
+			if m.node.GPUPaths[i][j] == topology.PathSYS && x.NUMA >= 0 && x.NUMA == y.NUMA && x.CPUAffinity != "" && x.CPUAffinity == y.CPUAffinity {
+				m.node.Virtual = true
+				b.warn(b.gpus[i].name.place(), "GPU%d and GPU%d are SYS inside NUMA node %d: a virtual machine hides the PCIe tree, the distances are unknown", y.Index, x.Index, x.NUMA)
+				return
+			}
+		}
+	}
+}
 
 // visible decides whether the table can show NVLink. "topo -mp" cannot, and its legend explains no NV#.
 func (b *builder) visible(m *machine) {

@@ -33,33 +33,29 @@ func Read(r io.Reader, name string) (*Result, error) {
 		return nil, err
 	}
 	p := prepare(text, name)
-	res, rep, err := p.read(p.lines)
-	if err == nil || !p.wrapped {
-		return res, err
-	}
-	// Lines were cut at a fixed width, perhaps inside words: glue them and try again.
-	for _, glued := range p.unwrap() {
-		if res, _, e := p.read(glued); e == nil {
+	// Lines cut at a fixed width, perhaps inside words, are glued first: read as they are, a word cut in two could pass.
+	if glued := p.unwrap(); glued != nil {
+		if res, err := p.read(glued); err == nil {
 			return res, nil
 		}
 	}
-	_ = rep
-	return nil, err
+	return p.read(p.lines)
 }
 
 // prepared is a text in clean lines.
 type prepared struct {
-	name    string
-	text    string
-	raw     []string
-	lines   []line
-	wrapped bool // rows or headers go on in the next line
+	name  string
+	text  string
+	raw   []string
+	lines []line
 }
 
 func prepare(text, name string) *prepared {
 	p := &prepared{name: name, text: text, raw: splitLines(text)}
 	c := cleaner{csv: csvSeparator(text)}
-	c.literal = strings.Contains(text, `\tGPU`) || strings.Contains(text, `GPU0\t`)
+	for _, mark := range [...]string{`\tGPU`, `GPU0\t`, `\nGPU`, `\n|`} {
+		c.literal = c.literal || strings.Contains(text, mark)
+	}
 	p.lines = make([]line, 0, len(p.raw))
 	for i, raw := range p.raw {
 		at := place{i + 1, 0}
@@ -98,13 +94,12 @@ func csvSeparator(text string) byte {
 }
 
 // read reads the tables of the given lines.
-func (p *prepared) read(lines []line) (*Result, *report, error) {
+func (p *prepared) read(lines []line) (*Result, error) {
 	rep := &report{file: p.name, lines: p.raw}
 	s := scan(rep, lines, true)
-	p.wrapped = p.wrapped || s.wrapped > 0
 	tables, p2p := real(s.tables)
 	if len(tables) == 0 {
-		return nil, rep, p.refuse(p2p)
+		return nil, p.refuse(p2p)
 	}
 	tables[0].take(s.early)
 	var ms []*machine
@@ -120,14 +115,14 @@ func (p *prepared) read(lines []line) (*Result, *report, error) {
 	if err := rep.err(); err != nil {
 		if f := foreignText(p.text); f != nil {
 			f.File = p.name
-			return nil, rep, f
+			return nil, f
 		}
-		return nil, rep, err
+		return nil, err
 	}
 	res := combine(rep, tables, ms)
 	p.addStatus(rep, res)
 	res.Warnings = rep.warnings()
-	return res, rep, nil
+	return res, nil
 }
 
 // real leaves out tables of topo -p2p and stray rows that are none, and returns the first table of topo -p2p.
@@ -138,7 +133,7 @@ func real(all []*table) (tables []*table, p2p *table) {
 			if p2p == nil {
 				p2p = t
 			}
-		case len(t.header) == 0 && len(t.rows) == 1 && len(t.rows[0].cells) < 2:
+		case len(t.header) == 0 && len(t.rows) == 1 && len(t.rows[0].cells) < 2, t.prose():
 		case t.command == "-p2p" && p2p == nil:
 			p2p = t
 		case t.command == "-p2p":
@@ -147,6 +142,16 @@ func real(all []*table) (tables []*table, p2p *table) {
 		}
 	}
 	return tables, p2p
+}
+
+// prose says that no row bears the name of a GPU or a NIC: words before a code, in a log.
+func (t *table) prose() bool {
+	for i := range t.rows {
+		if k := t.rows[i].name.kind; k == kGPU || k == kNIC {
+			return false
+		}
+	}
+	return true
 }
 
 // take adds what stood before the first table.

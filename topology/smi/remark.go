@@ -84,7 +84,7 @@ func (m *mentions) nic(toks []token, i int) {
 	if j := strings.IndexByte(name, '/'); j > 0 {
 		name = name[:j]
 	}
-	if !deviceName(name) {
+	if !deviceName(name) || !t.colon && !strings.ContainsAny(name, "0123456789") {
 		return
 	}
 	d := nicName{device: name, numa: -1, at: toks[at].place()}
@@ -113,5 +113,5 @@ func deviceName(s string) bool {
 			return false
 		}
 	}
-	return letter && len(s) <= 64
+	return letter && len(s) <= 64 && alnum(s[len(s)-1])
 }

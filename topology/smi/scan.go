@@ -1,22 +1,6 @@
 package smi
 
-import (
-	"strings"
-
-	"rankmap/topology"
-)
-
-// row is one row of a table as found: a name, the run of cells behind it, and what stands before and after.
-type row struct {
-	key   string
-	name  token
-	cells []token
-	lead  []token // before the name: affinity columns that stand first, or a prefix
-	tail  []token // after the cells, up to the first word that cannot belong to the row
-	odd   *token  // that word, when it follows the cells at once
-	seps  int     // tabs and bars after the last token of the line
-	wraps int     // continuation lines taken in
-}
+import "strings"
 
 // table is one table as found, not yet understood.
 type table struct {
@@ -52,12 +36,12 @@ type scanner struct {
 	keyed   bool
 	open    map[string]*table // by key: the table that takes rows
 	headers map[string][]token
+	front   []token // words before the first name of the last row or header: a prefix that each line may have
 	command string
 	host    string
 	title   string
 	early   mentions // before the first table
 	last    *row     // the last row, for continuation lines
-	wrapped int      // rows that go on in the next line
 	toks    []token
 }
 
@@ -102,103 +86,30 @@ func (s *scanner) line(l *line) {
 			end, after = starts[i+1], toks[starts[i+1]].sep
 		}
 		r := makeRow(toks[at:end], head, after)
+		s.front = head
 		r.key = s.prefixKey(l, toks[at].pos, head)
+		if l.padded {
+			r.wraps++
+		}
+		var next *token
+		if end < len(toks) {
+			next = &toks[end]
+		}
+		r.seam = r.onSeam(next)
+		r.torn = l.torn
+		used := at + 1 + len(r.cells) + len(r.tail)
 		s.addRow(r)
 		head = nil
-	}
-}
-
-// rowStarts returns where in toks a device name is followed by cells.
-func (s *scanner) rowStarts(toks []token) []int {
-	var starts []int
-	for i := 0; i+1 < len(toks); i++ {
-		t, next := &toks[i], &toks[i+1]
-		if next.colon || next.kind != kCell && next.kind != kP2P {
-			continue
-		}
-		switch t.kind {
-		case kGPU, kNIC:
-			starts = append(starts, i)
-		case kWord:
-			if !t.colon && s.column(t.text, toks[:i]) {
-				starts = append(starts, i)
-			}
+		if used < end { // legends that lost their line ends
+			s.tables[len(s.tables)-1].mentions.read(toks[used:end])
 		}
 	}
-	return starts
-}
-
-// column says that a word is a column of the header last seen, in this line or before it.
-func (s *scanner) column(word string, before []token) bool {
-	for i := range before {
-		if before[i].kind == kWord && before[i].text == word {
-			return count(before, kGPU) > 0
-		}
-	}
-	for _, h := range s.headers {
-		if named(h, word) {
-			return true
-		}
-	}
-	for _, t := range s.open {
-		if named(t.header, word) {
-			return true
-		}
-	}
-	return false
-}
-
-func named(toks []token, word string) bool {
-	for i := range toks {
-		if toks[i].kind == kWord && toks[i].text == word {
-			return true
-		}
-	}
-	return false
-}
-
-// makeRow takes a name and what follows it apart.
-func makeRow(toks, lead []token, seps int) row {
-	r := row{name: toks[0], lead: lead, seps: seps}
-	i := 1
-	for i < len(toks) && isCell(&toks[i]) {
-		i++
-	}
-	r.cells = toks[1:i:i]
-	r.addTail(toks[i:])
-	return r
-}
-
-func isCell(t *token) bool {
-	switch t.kind {
-	case kCell, kP2P:
-		return !t.colon
-	case kTorn:
-		return true
-	case kRule:
-		return t.text == "-" || t.text == "--" || t.text == "---"
-	}
-	return false
-}
-
-func (r *row) addTail(toks []token) {
-	i := 0
-	for i < len(toks) && (toks[i].kind == kList || toks[i].kind == kNA || toks[i].kind == kTitle) && !toks[i].colon {
-		i++
-	}
-	if i < len(toks) {
-		r.seps = 0
-		if i == 0 && len(r.tail) == 0 && toks[0].kind != kEnd {
-			r.odd = &toks[0]
-		}
-	}
-	r.tail = append(r.tail, toks[:i]...)
 }
 
 // addRow puts a row into the open table of its key, or opens one.
 func (s *scanner) addRow(r row) {
 	t := s.open[r.key]
-	if t != nil && t.has(r.name.text) {
+	if t != nil && (t.has(r.name.text) || len(t.rows) >= maxParts) {
 		s.closeTable(r.key)
 		t = nil
 	}
@@ -219,6 +130,9 @@ func (s *scanner) addRow(r row) {
 	t.rows = append(t.rows, r)
 	s.last = &t.rows[len(t.rows)-1]
 }
+
+// maxParts is the largest number of devices of a table; the largest machines have some forty.
+const maxParts = 512
 
 func (t *table) has(name string) bool {
 	for i := range t.rows {
@@ -253,15 +167,63 @@ func (s *scanner) other(l *line, toks []token, seps int) {
 	}
 	if key, ok := s.headerLine(l, toks); ok {
 		s.setHeader(key, toks)
+		n := 0
+		for toks[n].kind != kGPU {
+			n++
+		}
+		s.front = toks[:n]
 		return
 	}
-	if s.headerGoesOn(toks) {
+	rest := toks
+	if s.prefixed(toks) {
+		rest = toks[len(s.front):]
+	}
+	if len(rest) > 0 && (s.headerGoesOn(rest) || s.last != nil && s.rowGoesOn(rest, seps)) {
 		return
 	}
-	if s.last != nil && s.rowGoesOn(toks, seps) {
+	s.last = nil
+	if s.strayInTable(rest, seps) {
 		return
 	}
 	s.remark(l, toks)
+}
+
+// prefixed says that a line starts as the last row or header did before its first name: with the same words, with other
+// words of the kind (a time), or with the next number (of the line). Affinity columns in front are no prefix.
+func (s *scanner) prefixed(toks []token) bool {
+	if len(s.front) == 0 || len(toks) < len(s.front) || s.titlesFirst() {
+		return false
+	}
+	for i := range s.front {
+		a, b := &s.front[i], &toks[i]
+		switch {
+		case a.word() == b.word():
+		case a.kind == kWord && b.kind == kWord:
+		case a.kind == kList && b.kind == kList:
+			v, n := number(a.text)
+			w, k := number(b.text)
+			if n != len(a.text) || k != len(b.text) || w <= v || w > v+2 {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// titlesFirst says that the header has affinity columns before the devices.
+func (s *scanner) titlesFirst() bool {
+	h := s.headers[""]
+	if len(s.tables) > 0 && len(s.headers) == 0 {
+		h = s.tables[len(s.tables)-1].header
+	}
+	for i := 0; i < len(h) && h[i].kind != kGPU; i++ {
+		if startsTitle(h, i) {
+			return true
+		}
+	}
+	return false
 }
 
 func ruleOnly(toks []token) bool {
@@ -313,47 +275,6 @@ func (s *scanner) headerGoesOn(toks []token) bool {
 	}
 	for key, h := range s.headers {
 		s.headers[key] = append(h[:len(h):len(h)], toks...)
-		s.wrapped++
 	}
 	return true
 }
-
-// rowGoesOn takes a line that holds nothing but cells and affinities as the rest of the row before it.
-func (s *scanner) rowGoesOn(toks []token, seps int) bool {
-	i := 0
-	for i < len(toks) && isCell(&toks[i]) {
-		i++
-	}
-	j := i
-	for j < len(toks) && (toks[j].kind == kList || toks[j].kind == kNA) {
-		j++
-	}
-	r := s.last
-	if j < len(toks) || j == 0 || i > 0 && len(r.tail) > 0 {
-		return false
-	}
-	r.cells = append(r.cells, toks[:i]...)
-	r.tail = append(r.tail, toks[i:]...)
-	r.seps, r.odd = seps, nil
-	r.wraps++
-	s.wrapped++
-	for k := range i {
-		if toks[k].kind == kP2P {
-			s.tables[len(s.tables)-1].p2p = true
-		}
-	}
-	return true
-}
-
-func count(toks []token, k kind) int {
-	n := 0
-	for i := range toks {
-		if toks[i].kind == k {
-			n++
-		}
-	}
-	return n
-}
-
-// self says that a cell is X.
-func self(t *token) bool { return t.kind == kCell && t.path == topology.PathSelf || t.kind == kRule }

@@ -9,6 +9,7 @@ import (
 type affinity struct {
 	cpu, numa, gpuNUMA *token // nil when the cell is empty or not known
 	open               bool   // the text does not tell which columns the values belong to
+	extra              *token // a value behind the last title
 }
 
 // affinities reads the columns of one row. Empty cells are the trap: CPU Affinity is empty in a job that hides the CPUs,
@@ -20,11 +21,10 @@ func (l *layout) affinities(r *row) affinity {
 	if n := len(l.before); n > 0 {
 		l.leading(r, &a)
 	}
-	vals := make([]*token, 0, 4)
+	vals := r.values()
 	for i := range r.tail {
 		t := &r.tail[i]
 		if t.kind != kTitle {
-			vals = append(vals, t)
 			continue
 		}
 		// "NUMA 0" as a hand-written suffix
@@ -40,47 +40,75 @@ func (l *layout) affinities(r *row) affinity {
 		break
 	}
 	cols := l.after
+	if r.torn || r.seam && len(vals) != len(cols) {
+		a.open = true
+		return a
+	}
 	if !l.titled {
 		l.untitled(r, vals, &a)
 		return a
 	}
 	if len(cols) == 0 {
-		a.open = len(vals) > 0 && len(l.before) == 0
+		a.open = a.open || len(vals) > 0 && len(l.before) == 0
 		return a
 	}
-	slots, exact := r.slots(vals)
+	slots, exact := l.slots(r, vals)
 	l.place(r, cols, vals, slots, exact, &a)
 	return a
+}
+
+// values are the tokens behind the cells up to the first word.
+func (r *row) values() []*token {
+	vals := make([]*token, 0, 4)
+	for i := range r.tail {
+		if r.tail[i].kind == kTitle {
+			break
+		}
+		vals = append(vals, &r.tail[i])
+	}
+	return vals
 }
 
 // place gives the values of a row to the columns behind the matrix.
 func (l *layout) place(r *row, cols []column, vals []*token, slots []int, exact bool, a *affinity) {
 	n, k := len(vals), len(cols)
 	if n == 0 {
+		a.open = a.open || k > 1 // GPU NUMA ID is never empty, and both of the others hardly ever
 		return
 	}
-	inOrder := n == k
-	if inOrder && slots != nil && slots[0] > 0 {
-		inOrder = cols[0].what == cpuColumn && surelyCPU(vals[0].text) // else something stands empty before the first
-	}
-	if inOrder {
+	if n == k && (l.values <= k || exact && l.raw) && inOrder(cols, vals, slots, exact) {
 		for i := range cols {
 			a.set(cols[i].what, vals[i])
 		}
 		return
 	}
-	if slots != nil && l.bySlots(r, cols, vals, slots, exact, a) {
+	if slots != nil && (l.values <= k || l.raw) && l.bySlots(r, cols, vals, slots, exact, a) {
 		return
 	}
 	if !exact && l.byPosition(r, cols, vals, a) {
 		return
 	}
-	if n == 1 && cols[0].what == cpuColumn && surelyCPU(vals[0].text) {
-		a.cpu = vals[0]
-		return
-	}
 	*a = affinity{open: true}
+	if n < k && cols[0].what == cpuColumn && surelyCPU(vals[0].text) && r.wraps == 0 {
+		a.cpu = vals[0]
+	}
 }
+
+// inOrder says that a row with a value for every column has no empty cell: a value beyond the titles would show in its
+// place. A sure CPU list in the first place is the exception, and a gap of one, which is a doubled tab.
+func inOrder(cols []column, vals []*token, slots []int, exact bool) bool {
+	k := len(cols)
+	if slots == nil {
+		return true
+	}
+	if slots[0] > 0 {
+		return cols[0].what == cpuColumn && surelyCPU(vals[0].text) && !exact
+	}
+	return cols[k-1].what == gpuNUMAColumn || slots[k-1] < rawGPUNUMA
+}
+
+// rawGPUNUMA is the cell behind the matrix in which the tool prints GPU NUMA ID.
+const rawGPUNUMA = 3
 
 // bySlots reads values whose distance in tabs from the last cell is known. The tool writes one empty cell before the
 // value of GPU NUMA ID that has no title; copies by hand often lack it.
@@ -98,15 +126,24 @@ func (l *layout) bySlots(r *row, cols []column, vals []*token, slots []int, exac
 			}
 			p = k - 1
 		}
-		if p >= k && !exact {
-			return false // beyond the titles
+		if p >= k {
+			if p < rawGPUNUMA && !exact {
+				return false
+			}
+			a.extra = vals[i]
 		}
 		at[i] = p
-		last = last || p == k-1
+		last = last || p >= k-1
 	}
 	// The cells must be accounted for to the last column, else an empty one may have been squeezed out.
 	if !last && (!exact || total < k) {
 		return false
+	}
+	for i := range vals {
+		if at[i] < k && cols[at[i]].what != cpuColumn && surelyCPU(vals[i].text) {
+			a.extra = nil
+			return false
+		}
 	}
 	for i := range vals {
 		if at[i] < k {
@@ -119,7 +156,7 @@ func (l *layout) bySlots(r *row, cols []column, vals []*token, slots []int, exac
 // byPosition reads values that stand exactly under the start of a title, in a table where every cell stands under its
 // own title, up to the last column.
 func (l *layout) byPosition(r *row, cols []column, vals []*token, a *affinity) bool {
-	if len(l.devices) != len(r.cells) || r.wraps > 0 {
+	if len(l.devices) != len(r.cells) || r.wraps > 0 || len(r.name.line.text) > maxLine || len(l.devices[0].line.text) > maxLine {
 		return false
 	}
 	for i := range r.cells {
@@ -152,59 +189,84 @@ func (l *layout) byPosition(r *row, cols []column, vals []*token, a *affinity) b
 	return true
 }
 
-// leading reads columns that stand before the names.
+// leading reads columns that stand before the names: by their bars or tabs where the row has them, else in order.
 func (l *layout) leading(r *row, a *affinity) {
 	var vals []*token
 	for i := range r.lead {
-		if t := &r.lead[i]; t.kind == kList || t.kind == kNA {
+		if t := &r.lead[i]; !t.colon && (t.kind == kList || t.kind == kNA) {
 			vals = append(vals, t)
 		}
 	}
-	if len(vals) == len(l.before) {
+	if !l.exact || !l.tabs || !spaced(l.before) {
+		if len(vals) != len(l.before) {
+			a.open = true
+			return
+		}
 		for i := range vals {
 			a.set(l.before[i].what, vals[i])
 		}
 		return
 	}
-	if len(vals) == 0 {
-		return
-	}
-	if !l.exact || !r.exact() {
-		a.open = true
-		return
-	}
-	// separators from the first cell back
-	rel := -r.cells[0].sep - r.name.sep
-	at := make([]int, len(r.lead))
-	for i := len(r.lead) - 1; i >= 0; i-- {
-		at[i] = rel
-		rel -= r.lead[i].sep
-	}
+	start := r.cells[0].sep + r.name.sep
 	for i := range r.lead {
+		start += r.lead[i].sep
+	}
+	if -start > l.before[0].rel {
+		a.open = true // the cells before the name are lost
+		return
+	}
+	rel := -r.cells[0].sep - r.name.sep // of the token before the name, in separators from the first cell
+	for i := len(r.lead) - 1; i >= 0; i-- {
 		for j := range l.before {
-			if l.before[j].rel == at[i] {
+			if l.before[j].rel == rel {
 				a.set(l.before[j].what, &r.lead[i])
 			}
 		}
+		rel -= r.lead[i].sep
 	}
+}
+
+// spaced says that titles stand one tab or bar apart, each whole.
+func spaced(cols []column) bool {
+	for i := range cols {
+		if !cols[i].whole() || i > 0 && cols[i].rel != cols[i-1].rel+1 {
+			return false
+		}
+	}
+	return true
 }
 
 // untitled reads the columns of a table without a header: the tool's order is CPU, NUMA, GPU NUMA ID.
 func (l *layout) untitled(r *row, vals []*token, a *affinity) {
-	slots, _ := r.slots(vals)
+	slots, exact := l.slots(r, vals)
+	n := len(vals)
+	last := -1
+	if slots != nil {
+		last = slots[n-1]
+	}
 	whats := [...]what{cpuColumn, numaColumn, otherColumn, gpuNUMAColumn}
+	sure := 0
+	for _, v := range vals[min(1, n):] {
+		if surelyCPU(v.text) {
+			sure++
+		}
+	}
 	switch {
-	case len(vals) == 0:
-	case slots != nil && slots[len(slots)-1] == 3 && (len(slots) < 3 || slots[1] == 1):
+	case n == 0:
+	case sure > 0 || slots != nil && slots[0] > 0 && surelyCPU(vals[0].text):
+		a.open = true
+	case last == rawGPUNUMA && (n < 3 && exact || n == 3 && slots[1] == 1), last == 1 && n <= 2 && l.values <= 2:
 		for i, v := range vals {
 			a.set(whats[slots[i]], v)
 		}
-	case len(vals) == 3:
+	case n == 3 && (slots == nil || slots[0] == 0):
 		a.cpu, a.numa, a.gpuNUMA = vals[0], vals[1], vals[2]
-	case len(vals) == 2 && surelyCPU(vals[0].text):
-		a.cpu, a.numa = vals[0], vals[1]
-	case len(vals) == 1 && surelyCPU(vals[0].text):
+	case n <= 2 && surelyCPU(vals[0].text):
 		a.cpu = vals[0]
+		if n == 2 && slots == nil && vals[1].kind == kList && l.values <= 2 {
+			a.numa = vals[1]
+		}
+		a.open = n == 2 && a.numa == nil
 	default:
 		a.open = true
 	}
@@ -220,141 +282,6 @@ func (a *affinity) set(w what, t *token) {
 		a.gpuNUMA = t
 	}
 }
-
-// exact says that one tab or bar stands before every cell of the row.
-func (r *row) exact() bool {
-	for i := range r.cells {
-		if r.cells[i].sep != 1 {
-			return false
-		}
-	}
-	return len(r.cells) > 0 && r.wraps == 0
-}
-
-// slots returns for each value how many cells lie between it and the last cell of the matrix, and whether tabs or bars
-// say so. Blanks tell it too where they came from tabs: by stops of 8, or each tab by the same number of blanks. nil
-// when nothing tells.
-func (r *row) slots(vals []*token) ([]int, bool) {
-	if len(vals) == 0 || r.wraps > 0 || len(r.cells) == 0 {
-		return nil, false
-	}
-	if r.exact() {
-		slots, at := make([]int, len(vals)), -1
-		for i, v := range vals {
-			at += v.sep
-			if v.sep == 0 {
-				return nil, false
-			}
-			slots[i] = at
-		}
-		return slots, true
-	}
-	for i := range r.cells {
-		if r.cells[i].sep > 0 {
-			return nil, false
-		}
-	}
-	for _, v := range vals {
-		if v.sep > 0 {
-			return nil, false
-		}
-	}
-	if s := r.tabStops(vals); s != nil {
-		return s, false
-	}
-	return r.fixedGaps(vals), false
-}
-
-// tabStop is the distance of tab stops in terminals and editors.
-const tabStop = 8
-
-// tabStops undoes the expansion of tabs to stops of 8 if the whole row agrees with it.
-func (r *row) tabStops(vals []*token) []int {
-	base := -1
-	for i := range r.cells {
-		c := &r.cells[i]
-		start := visual(c) - tabStop*i
-		switch {
-		case base < 0 && !self(c):
-			base = start
-		case base < 0:
-			base = start
-			if len(r.cells) > 1 { // the next cell tells
-				base = visual(&r.cells[1]) - tabStop
-			}
-		}
-		if start != base && !(self(c) && start == base+1) {
-			return nil
-		}
-	}
-	base += tabStop * (len(r.cells) - 1) // start of the last cell
-	slots, cell := make([]int, len(vals)), 0
-	end := visual(&r.cells[len(r.cells)-1]) + width(&r.cells[len(r.cells)-1]) - base
-	if self(&r.cells[len(r.cells)-1]) {
-		end++ // the blank behind X
-	}
-	for i, v := range vals {
-		at := visual(v) - base
-		if at%tabStop != 0 || at/tabStop <= end/tabStop {
-			return nil
-		}
-		cell += at/tabStop - end/tabStop
-		slots[i] = cell - 1
-		end = at + width(v)
-	}
-	return slots
-}
-
-// fixedGaps undoes the replacement of each tab by the same number of blanks.
-func (r *row) fixedGaps(vals []*token) []int {
-	gap := -1
-	for i := 1; i < len(r.cells); i++ {
-		a, b := &r.cells[i-1], &r.cells[i]
-		g := b.gap(a)
-		if self(a) {
-			g--
-		}
-		if self(b) {
-			g--
-		}
-		if gap >= 0 && g != gap || g < 1 {
-			return nil
-		}
-		gap = g
-	}
-	if gap < 1 || len(r.cells) < 3 {
-		return nil
-	}
-	slots, cell, before := make([]int, len(vals)), 0, &r.cells[len(r.cells)-1]
-	for i, v := range vals {
-		g := v.gap(before)
-		if self(before) {
-			g--
-		}
-		if g < gap || g%gap != 0 {
-			return nil
-		}
-		cell += g / gap
-		slots[i] = cell - 1
-		before = v
-	}
-	return slots
-}
-
-// visual is the column at which a token starts when tabs are expanded to stops of 8, counted from the quoting on.
-func visual(t *token) int {
-	col := 0
-	for _, r := range t.line.text[t.line.cut:t.pos] {
-		if r == '\t' {
-			col += tabStop - col%tabStop
-		} else {
-			col++
-		}
-	}
-	return col
-}
-
-func width(t *token) int { return t.end - t.pos }
 
 // cpuList says that a text is a list of CPUs as the kernel prints them: ascending ranges.
 func cpuList(s string) bool {

@@ -71,6 +71,10 @@ type line struct {
 	text  string
 	cut   int // bytes at the front that are quoting or comment marks
 	spans []span
+	// padded says that blanks were put in by guess: positions in the line prove nothing.
+	padded bool
+	seams  []int // where lines were joined
+	torn   bool  // a quoted value of a CSV file is cut by the end of the line
 }
 
 type span struct {
@@ -141,7 +145,7 @@ func (c *cleaner) clean(raw string, at place) line {
 			i = skip(i, n, plainRune(r, raw[i:i+n]))
 		}
 	}
-	l := line{text: strings.Clone(c.out.String()), spans: spans}
+	l := line{text: strings.Clone(c.out.String()), spans: spans, torn: quoted}
 	l.cut = quoting(l.text)
 	return l
 }
@@ -200,7 +204,7 @@ func escape(s string) int {
 			continue
 		}
 		rest := s[len(lead):]
-		if n := control(rest, lead == "\x1b"); n > 0 {
+		if n := control(rest, lead != ""); n > 0 {
 			return len(lead) + n
 		}
 		if lead == "\x1b" {
@@ -237,6 +241,10 @@ func control(s string, any bool) int {
 	case any && s[i] >= '@' && s[i] <= '~':
 		return i + 1
 	case s[i] == 'm' && i > 1:
+		return i + 1
+	case s[i] == 'm' && (i+1 == len(s) || strings.IndexByte("[ \t", s[i+1]) >= 0):
+		return i + 1
+	case s[i] == 'K' && (i+1 == len(s) || strings.IndexByte("[ \tG", s[i+1]) >= 0):
 		return i + 1
 	}
 	return 0

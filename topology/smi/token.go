@@ -88,7 +88,8 @@ func words(toks []token, l *line, i, j int) []token {
 		return append(toks, u, rest)
 	}
 	// Something in front, such as "[1,0]<stdout>:GPU0" or "topo.txt:NIC0".
-	for k := i + 1; k < j; k++ {
+	const longest = 4096
+	for k := i + 1; k < j && j-i <= longest; k++ {
 		if alnum(l.text[k-1]) || !alnum(l.text[k]) {
 			continue
 		}
@@ -197,6 +198,9 @@ func unit(s string) (token, int) {
 			if v, n := number(s[3:]); n > 0 && v <= maxGPU {
 				return token{kind: kGPU, val: v, text: gpuName(v)}, 3 + n
 			}
+		}
+		if strings.HasPrefix(s, "GPU") { // of the title GPU NUMA ID
+			return token{kind: kTitle}, 3
 		}
 	case 'm':
 		if n := mlx(s); n > 0 {
