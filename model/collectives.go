@@ -27,7 +27,7 @@ func (s *Spec) StepCollectives(st parallel.Strategy, w Work, stage int) []Collec
 // for each kind of MoE layer; nothing else does once the slice is large enough.
 func (s *Spec) AppendStepCollectives(dst []CollectiveOp, st *parallel.Strategy, w *Work, stage int) []CollectiveOp {
 	x := s.shapeOf(st, w)
-	c := collList{ops: dst, from: len(dst), x: &x, s: s, st: st, w: w, train: w.Phase == Train}
+	c := collList{ops: dst, from: len(dst), x: x, s: s, st: st, w: w, train: w.Phase == Train}
 	c.again = 1
 	if c.train && st.Recompute == "full" {
 		c.again = 2
@@ -49,6 +49,9 @@ func (s *Spec) AppendStepCollectives(dst []CollectiveOp, st *parallel.Strategy, 
 			c.layer(&s.Kinds[i], n)
 		}
 	}
+	if c.train && st.ZeRO == 3 && x.dp > 1 {
+		c.gatherOuter(stage)
+	}
 	if stage == x.pp-1 {
 		c.logits()
 	}
@@ -59,7 +62,7 @@ func (s *Spec) AppendStepCollectives(dst []CollectiveOp, st *parallel.Strategy, 
 type collList struct {
 	ops    []CollectiveOp
 	from   int
-	x      *shape
+	x      shape
 	s      *Spec
 	st     *parallel.Strategy
 	w      *Work
@@ -179,7 +182,7 @@ func (c *collList) exchange(k *Kind, n int) {
 		width = f.Latent
 	}
 	skew := max(c.w.Skew, 1)
-	copies := float64(c.x.own) * float64(f.TopK)
+	copies := float64(c.x.own) * float64(f.effectiveTopK())
 	bf16 := units.Bytes(2 * width)
 	in := bf16
 	if k.fmt.experts >= 0 {
@@ -198,7 +201,7 @@ func (c *collList) exchange(k *Kind, n int) {
 		// gathered, not their copies.
 		rows := float64(c.x.own) * float64(c.x.etp)
 		if c.x.ep > 1 {
-			rows *= float64(f.TopK) * skew
+			rows *= float64(f.effectiveTopK()) * skew
 		}
 		times := n * c.again
 		if c.train {
@@ -223,13 +226,13 @@ func (c *collList) send(f *FFN, name string, perCopy units.Bytes, copies float64
 	bytes := units.Bytes(copies * float64(perCopy))
 	for i := c.from; i < len(c.ops); i++ {
 		o := &c.ops[i]
-		if e := o.Exchange; e != nil && o.Name == name && o.Bytes == bytes && e.TopK == f.TopK && e.Experts == f.Experts && e.Hidden == width {
+		if e := o.Exchange; e != nil && o.Name == name && o.Bytes == bytes && e.TopK == f.effectiveTopK() && e.Experts == f.Experts && e.Hidden == width {
 			o.Times += times
 			return
 		}
 	}
 	c.ops = append(c.ops, CollectiveOp{Name: name, Op: parallel.AllToAll, Group: parallel.EP, Bytes: bytes, DType: dtype, Times: times,
-		Exchange: &Exchange{TokensPerRank: c.x.own, Hidden: width, TopK: f.TopK, Experts: f.Experts, Groups: f.Groups, TopGroups: f.TopGroups, Combine: combine, BytesPerCopy: perCopy}})
+		Exchange: &Exchange{TokensPerRank: c.x.own, Hidden: width, TopK: f.effectiveTopK(), Experts: f.Experts, Groups: f.Groups, TopGroups: f.TopGroups, Combine: combine, BytesPerCopy: perCopy}})
 }
 
 // context adds what context parallelism moves in n layers: prefill and training gather keys and values (ring and

@@ -31,6 +31,9 @@ type Work struct {
 	WeightDType string  // "bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int4"; empty = as the config stores them
 	KVDType     string  // "bf16", "fp8"; empty = bf16
 	Skew        float64 // hot-rank factor of expert load (most loaded rank / mean); 0 or 1 = balanced
+	// Unfused is attention without a flash kernel: scores, softmax and dropout pass through memory, as in training runs
+	// before 2023. Prefill and training only.
+	Unfused bool
 }
 
 // NewTokens is the number of tokens that pass through each layer.

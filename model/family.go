@@ -1,6 +1,9 @@
 package model
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // family is a line of architectures that one builder reads.
 type family struct {
@@ -49,7 +52,7 @@ var (
 )
 
 // families lists every known family; a model_type or class stem belongs to one.
-var families = [][]*family{llamaFamilies, gptFamilies, moeFamilies, latentFamilies, hybridFamilies}
+var families = [][]*family{llamaFamilies, gptFamilies, moeFamilies, latentFamilies, hybridFamilies, gemmaFamilies, compressedFamilies, gatedFamilies}
 
 func init() {
 	for _, list := range families {
@@ -175,7 +178,7 @@ func windowOf(b *builder, r recipe, i int) (int, bool) {
 	if types := b.words("layer_types", "attention_types"); i < len(types) {
 		switch types[i] {
 		case "sliding_attention", "local_attention", "sliding", "local":
-			return b.optInt(0, nameWindow...), false
+			return b.bound(0, nameWindow...), false
 		case "chunked_attention":
 			return b.optInt(0, "attention_chunk_size"), true
 		}
@@ -190,7 +193,7 @@ func windowOf(b *builder, r recipe, i int) (int, bool) {
 // windowAll gives every layer the sliding window, unless use_sliding_window is false; from max_window_layers on where
 // use_sliding_window asks for it (Qwen2).
 func windowAll(b *builder, i int) (int, bool) {
-	w := b.optInt(0, nameWindow...)
+	w := b.bound(0, nameWindow...)
 	if n := b.find("use_sliding_window"); n != nil {
 		if on, _ := n.boolean(); !on || i < b.count(0, "max_window_layers") {
 			return 0, false
@@ -202,23 +205,24 @@ func windowAll(b *builder, i int) (int, bool) {
 // noWindow ignores the window.
 func noWindow(*builder, int) (int, bool) { return 0, false }
 
-// everyNth gives all layers the window but each nth.
-func everyNth(n int) func(*builder, int) (int, bool) {
+// everyNth gives all layers the window but each nth; def is the class default of the window, 0 = none.
+func everyNth(n, def int) func(*builder, int) (int, bool) {
 	return func(b *builder, i int) (int, bool) {
-		p := b.optInt(n, "sliding_window_pattern", "_sliding_window_pattern")
-		if (i+1)%p == 0 {
+		if (i+1)%b.optInt(n, "sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers") == 0 {
 			return 0, false
 		}
-		return b.optInt(0, nameWindow...), false
+		return b.bound(def, nameWindow...), false
 	}
 }
 
 // alternate gives even layers the window.
-func alternate(b *builder, i int) (int, bool) {
-	if i%2 == 1 {
-		return 0, false
+func alternate(def int) func(*builder, int) (int, bool) {
+	return func(b *builder, i int) (int, bool) {
+		if i%2 == 1 {
+			return 0, false
+		}
+		return b.bound(def, nameWindow...), false
 	}
-	return b.optInt(0, nameWindow...), false
 }
 
 // isMoE tells whether layer i routes to experts, by whichever of the usual fields the file has.
@@ -236,7 +240,7 @@ func (b *builder) isMoE(i int) bool {
 	}
 	if s := b.word("moe_layers_enum"); s != "" {
 		for _, f := range strings.Split(s, ",") {
-			if strings.TrimSpace(f) == itoa(i) {
+			if strings.TrimSpace(f) == strconv.Itoa(i) {
 				return true
 			}
 		}
@@ -270,19 +274,6 @@ func (b *builder) isMoE(i int) bool {
 	return true
 }
 
-func itoa(i int) string {
-	if i == 0 {
-		return "0"
-	}
-	var d [20]byte
-	p := len(d)
-	for ; i > 0; i /= 10 {
-		p--
-		d[p] = byte('0' + i%10)
-	}
-	return string(d[p:])
-}
-
 // experts reads the fields of a layer of experts; inter is the width when no field of its own names it.
 func (b *builder) experts(inter int) moe {
 	m := moe{module: "mlp", gated: true}
@@ -297,7 +288,8 @@ func (b *builder) experts(inter int) moe {
 	if m.groups <= 1 || m.top >= m.groups {
 		m.groups, m.top = 0, 0
 	}
-	m.routerBias = b.word("topk_method") == "noaux_tc"
+	// DeepSeek-V3's routing: a correction for each expert, whatever the field is called by.
+	m.routerBias = b.word("topk_method") == "noaux_tc" || !b.has("topk_method") && b.word("scoring_func") == "sigmoid"
 	if m.topK > m.experts {
 		b.failf(b.find(nameTopK...), "%d experts a token of %d, want at most as many", m.topK, m.experts)
 		m.topK = m.experts

@@ -55,7 +55,7 @@ func (b *builder) cfgLatent() {
 	b.kvHeads = b.heads
 	b.s.Hidden = b.hidden
 	b.s.Vocab = b.size(nameVocab...)
-	b.s.MaxContext = b.optInt(0, nameContext...)
+	b.s.MaxContext = b.bound(0, nameContext...)
 	b.s.Tied = b.tied()
 }
 

@@ -12,12 +12,12 @@ const maxErrors = 20
 
 // names of one quantity over the model families, most common first.
 var (
-	nameHidden   = []string{"hidden_size", "n_embd", "d_model", "hidden_dim", "model_dim", "dim", "embed_dim"}
+	nameHidden   = []string{"hidden_size", "n_embd", "d_model", "n_embed", "dim", "model_dim", "embed_dim"}
 	nameLayers   = []string{"num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers"}
 	nameHeads    = []string{"num_attention_heads", "n_head", "n_heads", "num_heads"}
 	nameKVHeads  = []string{"num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "kv_n_heads", "num_query_groups"}
 	nameHeadDim  = []string{"head_dim", "attention_head_dim", "kv_channels", "head_size", "attention_key_value_channels"}
-	nameInter    = []string{"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "ffn_intermediate_size", "hidden_dim_mlp"}
+	nameInter    = []string{"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "ffn_intermediate_size", "hidden_dim"}
 	nameVocab    = []string{"vocab_size", "padded_vocab_size", "n_vocab"}
 	nameExperts  = []string{"n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts", "num_moe_experts", "moe_num_primary_experts", "num_routed_experts", "n_experts"}
 	nameTopK     = []string{"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "num_selected_experts", "moe_topk", "moe_top_k", "top_k_experts", "moe_k", "moe_num_active_primary_experts", "router_top_k"}
@@ -30,7 +30,7 @@ var (
 // limits of plausible fields; beyond them a product could overflow and no such model exists.
 const (
 	maxWidth  = 1 << 24
-	maxLayers = 10000
+	maxLayers = 2000
 )
 
 // builder reads one configuration and fills a Spec.
@@ -42,6 +42,7 @@ type builder struct {
 	s     *Spec
 	errs  []error
 	warns []string
+	lists map[*node]any // lists read so far
 
 	hidden, heads, kvHeads, headDim, inter int
 }
@@ -121,6 +122,19 @@ func (b *builder) optInt(def int, names ...string) int {
 	return v
 }
 
+// bound reads a number of tokens that only limits something: beyond 2^30 (tokenizers write 1e30 for no limit), or not a
+// number at all, it is as good as absent.
+func (b *builder) bound(def int, names ...string) int {
+	for _, k := range names {
+		if n := b.cfg.get(k); n != nil {
+			if v, ok := n.whole(); ok && v > 0 && v <= 1<<30 {
+				return v
+			}
+		}
+	}
+	return def
+}
+
 // count is optInt for fields where 0 means none: it returns 0 for 0.
 func (b *builder) count(def int, names ...string) int {
 	if n := b.find(names...); n != nil {
@@ -178,25 +192,28 @@ func (b *builder) flag(def bool, names ...string) bool {
 	if n == nil {
 		return def
 	}
-	switch v := n.val.(type) {
-	case bool:
+	if v, ok := n.boolean(); ok {
 		return v
-	default:
-		if i, ok := n.whole(); ok {
-			return i != 0
-		}
-		_ = v
-		b.failf(n, "%s is neither true nor false", b.nameOf(names))
-		return def
 	}
+	if i, ok := n.whole(); ok {
+		return i != 0
+	}
+	b.failf(n, "%s is neither true nor false", b.nameOf(names))
+	return def
 }
 
 // word reads a string.
 func (b *builder) word(names ...string) string { return b.find(names...).text() }
 
-// ints reads a list of whole numbers; a missing list is nil.
+// ints reads a list of whole numbers, once; a missing list is nil. The caller must not change it.
 func (b *builder) ints(names ...string) []int {
 	n := b.find(names...)
+	if n == nil || len(n.list()) == 0 {
+		return nil
+	}
+	if l, ok := b.lists[n].([]int); ok {
+		return l
+	}
 	var out []int
 	for _, e := range n.list() {
 		v, ok := e.whole()
@@ -208,28 +225,42 @@ func (b *builder) ints(names ...string) []int {
 		}
 		if !ok {
 			b.failf(e, "%s holds something that is not a whole number", b.nameOf(names))
-			return nil
+			out = nil
+			break
 		}
 		out = append(out, v)
 	}
+	b.remember(n, out)
 	return out
 }
 
-// words reads a list of strings; a missing list is nil.
+// words reads a list of strings, once; a missing list is nil. The caller must not change it.
 func (b *builder) words(names ...string) []string {
+	n := b.find(names...)
+	if n == nil || len(n.list()) == 0 {
+		return nil
+	}
+	if l, ok := b.lists[n].([]string); ok {
+		return l
+	}
 	var out []string
-	for _, e := range b.find(names...).list() {
+	for _, e := range n.list() {
 		out = append(out, e.text())
 	}
+	b.remember(n, out)
 	return out
 }
 
-// sub returns a builder view on a nested object, or nil.
-func (b *builder) sub(key string) *object { return b.cfg.get(key).object() }
+func (b *builder) remember(n *node, list any) {
+	if b.lists == nil {
+		b.lists = map[*node]any{}
+	}
+	b.lists[n] = list
+}
 
 // within runs fn with the fields of a nested object in place of the text part.
 func (b *builder) within(key string, fn func()) {
-	if o := b.sub(key); o != nil {
+	if o := b.cfg.get(key).object(); o != nil {
 		old := b.cfg
 		b.cfg = o
 		fn()

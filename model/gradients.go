@@ -9,7 +9,7 @@ import (
 type Training struct {
 	GradBytes  int  // of a reduced gradient: 4 (Megatron's default) or 2
 	ParamBytes int  // of a gathered parameter: 2, or 1 with fp8 gathers
-	Unfused    bool // attention without flash kernels: the scores are kept
+	Unfused    bool // attention without flash kernels: the scores are kept (Work.Unfused says the same)
 	KeepGather bool // ZeRO-3 that keeps parameters after the forward pass: one gather instead of two
 }
 
@@ -32,7 +32,7 @@ func (s *Spec) GradientCollectives(st parallel.Strategy, stage int, t Training) 
 	t = t.norm()
 	w := Work{Phase: Train}
 	x := s.shapeOf(&st, &w)
-	c := collList{x: &x, s: s, st: &st, w: &w, train: true}
+	c := collList{x: x, s: s, st: &st, w: &w, train: true}
 	dense, experts := s.rankParams(&x, stage)
 	for _, g := range []struct {
 		group parallel.Dim
@@ -83,14 +83,26 @@ func (c *collList) gather(k *Kind, n int) {
 			dense += p
 		}
 	}
-	one := func(name string, group parallel.Dim, p float64) {
-		b := units.Bytes(2 * p)
-		c.add(name, parallel.AllGather, group, b, 2*n, true)
-		c.add(name+" gradients", parallel.ReduceScatter, group, b, n, true)
+	c.gatherOne("layer parameters", "layer gradients", parallel.DP, dense, n)
+	if expertDP(&c.x) > 1 {
+		c.gatherOne("expert parameters", "expert gradients", parallel.ExpertDP, experts, n)
 	}
-	one("layer parameters", parallel.DP, dense)
-	if expertDP(c.x) > 1 {
-		one("expert parameters", parallel.ExpertDP, experts)
+}
+
+func (c *collList) gatherOne(name, gradients string, group parallel.Dim, p float64, n int) {
+	b := units.Bytes(2 * p)
+	c.add(name, parallel.AllGather, group, b, 2*n, true)
+	c.add(gradients, parallel.ReduceScatter, group, b, n, true)
+}
+
+// gatherOuter is gather for embedding and head.
+func (c *collList) gatherOuter(stage int) {
+	d := c.x.degrees()
+	for i := range c.s.outer {
+		t := &c.s.outer[i]
+		if t.In > 0 && c.s.outerOn(t, stage, c.x.pp) {
+			c.gatherOne("embedding and head", "embedding and head gradients", parallel.DP, float64(t.Params())*t.share(d), 1)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -159,7 +160,7 @@ func (d *decoder) line() int {
 func (d *decoder) fail(err error) error {
 	var syn *json.SyntaxError
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || (errors.As(err, &syn) && strings.Contains(syn.Error(), "unexpected end")) {
-		return fmt.Errorf("%s:%d: the JSON ends in the middle, is the file truncated?", d.name, bytes.Count(d.src, []byte("\n"))+1)
+		return fmt.Errorf("%s:%d: the JSON ends in the middle, is the file truncated?", d.name, bytes.Count(bytes.TrimRight(d.src, " \t\r\n"), []byte("\n"))+1)
 	}
 	if errors.As(err, &syn) {
 		at := min(max(int(syn.Offset), 0), len(d.src))
@@ -234,10 +235,13 @@ func (d *decoder) items(depth int) ([]*node, error) {
 	return list, nil
 }
 
-// whole reads a node as a whole number: 32, 32.0 and "32" are the same.
+// whole reads a node as a whole number: 32, 32.0 and "32" are the same, and so is a list of equal ones (some families
+// write a value for each layer).
 func (n *node) whole() (int, bool) {
 	var s string
 	switch v := n.val.(type) {
+	case []*node:
+		return sameWhole(v)
 	case json.Number:
 		s = v.String()
 	case string:
@@ -249,10 +253,26 @@ func (n *node) whole() (int, bool) {
 		return i, true
 	}
 	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || f != float64(int64(f)) || f > 1e15 || f < -1e15 {
+	if err != nil || f > 1e15 || f < -1e15 || f != math.Trunc(f) {
 		return 0, false
 	}
 	return int(f), true
+}
+
+func sameWhole(list []*node) (int, bool) {
+	if len(list) == 0 || list[0].list() != nil {
+		return 0, false
+	}
+	first, ok := list[0].whole()
+	for _, e := range list[1:] {
+		if e.list() != nil {
+			return 0, false
+		}
+		if v, k := e.whole(); !k || v != first {
+			return 0, false
+		}
+	}
+	return first, ok
 }
 
 // real reads a node as a number.

@@ -141,7 +141,7 @@ func (s *Spec) liveBytes(k *Kind, x *shape) float64 {
 		if f.Latent > 0 {
 			in = f.Latent
 		}
-		slots := float64(tokens) * float64(f.TopK) / float64(x.ep)
+		slots := float64(tokens) * float64(f.effectiveTopK()) / float64(x.ep)
 		// Rows in and out of the experts, their inner width, and as much again for buffers of the exchange.
 		ffn += slots * 2 * (2*float64(in) + wide*float64(ceilDiv(f.ExpertInter, x.etp)))
 		if x.exchange {

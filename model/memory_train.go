@@ -66,7 +66,7 @@ func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t T
 		blocks++
 		kv := float64(m.kvHeadsOn(x.tp)) * tp // copies count
 		split += 2*float64(m.Heads*(m.HeadDim+m.VHeadDim)) + 2*kv*float64(m.HeadDim+m.VHeadDim)
-		if t.Unfused && st.Recompute == "" {
+		if (t.Unfused || w.Unfused) && st.Recompute == "" {
 			split += 5 * float64(m.Heads) * float64(max(w.Context, w.Tokens))
 		}
 	case MLA:
@@ -105,7 +105,9 @@ func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t T
 		if !x.exchange {
 			own = tokens / tp
 		}
-		total += own * float64(f.TopK) * (2*2*in + 2*mats*float64(f.ExpertInter))
+		// Each copy keeps the experts' input and inner results; weights of the copies are applied inside, so that the
+		// experts' output is not kept.
+		total += own * float64(f.effectiveTopK()) * (2*in + 2*mats*float64(f.ExpertInter))
 		total += own * 2 * mats * float64(f.SharedInter)
 	}
 	return total

@@ -14,7 +14,7 @@ func (s *Spec) StepOps(st parallel.Strategy, w Work, stage int) []ComputeOp {
 // AppendStepOps is StepOps into a caller's slice: no allocation once the slice is large enough.
 func (s *Spec) AppendStepOps(dst []ComputeOp, st *parallel.Strategy, w *Work, stage int) []ComputeOp {
 	x := s.shapeOf(st, w)
-	l := opList{ops: dst, from: len(dst), w: w, x: &x, s: s, st: st, d: x.degrees(), train: w.Phase == Train}
+	l := opList{ops: dst, from: len(dst), w: w, x: x, s: s, st: st, d: x.degrees(), train: w.Phase == Train}
 	l.again = 1
 	if l.train && st.Recompute == "full" {
 		l.again = 2
@@ -43,7 +43,7 @@ type opList struct {
 	ops   []ComputeOp
 	from  int
 	w     *Work
-	x     *shape
+	x     shape
 	s     *Spec
 	st    *parallel.Strategy
 	d     degrees
@@ -54,34 +54,32 @@ type opList struct {
 }
 
 // add appends an operation or counts it to an equal one.
-func (l *opList) add(op ComputeOp) {
-	if op.Times <= 0 {
+func (l *opList) add(op *ComputeOp) {
+	times := op.Times
+	if times <= 0 {
 		return
 	}
-	times := op.Times
-	op.Times = 0
 	for i := l.from; i < len(l.ops); i++ {
 		o := &l.ops[i]
-		if o.Name != op.Name || o.M != op.M || o.N != op.N || o.K != op.K || o.Bytes != op.Bytes || o.DType != op.DType || o.Backward != op.Backward {
+		if o.Bytes != op.Bytes || o.M != op.M || o.N != op.N || o.K != op.K || o.Backward != op.Backward || o.Name != op.Name {
 			continue
 		}
-		t := o.Times
-		o.Times = 0
-		if *o == op {
-			o.Times = t + times
+		op.Times = o.Times
+		same := *o == *op
+		op.Times = times
+		if same {
+			o.Times += times
 			return
 		}
-		o.Times = t
 	}
-	op.Times = times
-	l.ops = append(l.ops, op)
+	l.ops = append(l.ops, *op)
 }
 
 // elementwise adds a memory-bound operation by its traffic forward and backward.
 func (l *opList) elementwise(name string, forward, backward float64, kernels int) {
-	l.add(ComputeOp{Name: name, Kind: Elementwise, DType: "bf16", Times: l.n * l.again, Bytes: units.Bytes(forward), Kernels: kernels})
+	l.add(&ComputeOp{Name: name, Kind: Elementwise, DType: "bf16", Times: l.n * l.again, Bytes: units.Bytes(forward), Kernels: kernels})
 	if l.train {
-		l.add(ComputeOp{Name: name, Kind: Elementwise, DType: "bf16", Times: l.n, Bytes: units.Bytes(backward), Kernels: kernels, Backward: true})
+		l.add(&ComputeOp{Name: name, Kind: Elementwise, DType: "bf16", Times: l.n, Bytes: units.Bytes(backward), Kernels: kernels, Backward: true})
 	}
 }
 
@@ -93,17 +91,17 @@ func (l *opList) gemm(name string, st Storage, m, n, k int) {
 	dtype := st.Format.compute()
 	op := ComputeOp{Name: name, Kind: GEMM, DType: dtype, Times: l.n * l.again, M: m, N: n, K: k}
 	op.fill(st)
-	l.add(op)
+	l.add(&op)
 	if !l.train {
 		return
 	}
 	dgrad := ComputeOp{Name: name, Kind: GEMM, DType: dtype, Times: l.n, M: m, N: k, K: n, Backward: true}
 	dgrad.fill(st)
-	l.add(dgrad)
+	l.add(&dgrad)
 	// The weight gradient reads and writes an fp32 main gradient: 8 bytes an output element.
 	wgrad := ComputeOp{Name: name, Kind: GEMM, DType: dtype, Times: l.n, M: k, N: n, K: m, OutBytes: 8, Backward: true}
 	wgrad.fill(storeBF16)
-	l.add(wgrad)
+	l.add(&wgrad)
 }
 
 // fill computes FLOPs and traffic of a GEMM: activations in the compute type, weights as stored, 2-byte output.
@@ -220,23 +218,23 @@ func (l *opList) feed(k *Kind) {
 		tokens = l.x.own * l.x.ep * l.x.etp
 	}
 	skew := l.w.Skew
-	op := ComputeOp{Name: "moe", Kind: MoE, DType: st.Format.compute(), Times: l.n * l.again, MoETokens: tokens, Hidden: in, Inter: f.ExpertInter, TopK: f.TopK,
+	op := ComputeOp{Name: "moe", Kind: MoE, DType: st.Format.compute(), Times: l.n * l.again, MoETokens: tokens, Hidden: in, Inter: f.ExpertInter, TopK: f.effectiveTopK(),
 		Experts: f.Experts, EP: l.x.ep, ExpertTP: l.x.etp, Gated: f.Gated, Skew: skew}
 	mats := 2.0
 	if f.Gated {
 		mats = 3
 	}
-	slots := float64(tokens) * float64(f.TopK) / float64(l.x.ep)
+	slots := float64(tokens) * float64(f.effectiveTopK()) / float64(l.x.ep)
 	size := float64(in) * float64(ceilDiv(f.ExpertInter, l.x.etp))
 	op.FLOPs = 2 * mats * slots * size
 	local := float64(ceilDiv(f.Experts, l.x.ep))
 	op.Bytes = units.Bytes(min(local, slots)*mats*size*st.perWeight() + slots*4*float64(in))
-	l.add(op)
+	l.add(&op)
 	if l.train {
 		op.Times, op.Backward = l.n, true
 		op.FLOPs *= 2
 		op.Bytes *= 2
-		l.add(op)
+		l.add(&op)
 	}
 }
 
@@ -244,7 +242,7 @@ func (l *opList) embedding() {
 	l.n = 1
 	th := float64(l.x.tokens) * float64(l.s.Hidden)
 	if l.train {
-		l.add(ComputeOp{Name: "embedding", Kind: Elementwise, DType: "bf16", Times: 1, Bytes: units.Bytes(embedTrainBytes * th), Kernels: 2})
+		l.add(&ComputeOp{Name: "embedding", Kind: Elementwise, DType: "bf16", Times: 1, Bytes: units.Bytes(embedTrainBytes * th), Kernels: 2})
 		return
 	}
 	l.elementwise("embedding", embedBytes*th, 0, 1)
@@ -264,7 +262,7 @@ func (l *opList) head() {
 	n := ceilDiv(l.s.Vocab, l.d.tp)
 	l.gemm("logits", storeBF16, rows, n, h)
 	if l.train {
-		l.add(ComputeOp{Name: "loss", Kind: Elementwise, DType: "bf16", Times: 1, Bytes: units.Bytes(lossBytes * float64(rows) * float64(n)), Kernels: 4})
+		l.add(&ComputeOp{Name: "loss", Kind: Elementwise, DType: "bf16", Times: 1, Bytes: units.Bytes(lossBytes * float64(rows) * float64(n)), Kernels: 4})
 	} else {
 		l.elementwise("sampling", 4*float64(rows)*float64(n), 0, 2)
 	}

@@ -58,12 +58,12 @@ func (l *opList) attend(op ComputeOp, width int, cacheBytes float64) {
 	p := float64(op.Batch) * pairs(op.Tokens, op.Context, op.Window)
 	op.FLOPs = 2 * float64(width) * float64(op.Heads) * p
 	op.Bytes = units.Bytes(cacheBytes)
-	l.add(op)
+	l.add(&op)
 	if l.train {
 		op.Times, op.Backward = l.n, true
 		op.FLOPs *= 2.5 // flash attention's backward recomputes the scores: 5 products against 2
 		op.Bytes *= 2
-		l.add(op)
+		l.add(&op)
 	}
 }
 
@@ -106,6 +106,10 @@ func (l *opList) softmax(m *Mixer) {
 	if op.Window > 0 && op.Kind == AttnDecode {
 		read = min(read, op.Window)
 	}
+	if l.w.Unfused && m.Kind == Attention && op.Kind == AttnPrefill {
+		l.scores(&op)
+		return
+	}
 	w := l.x.cache
 	if l.train {
 		w = 2
@@ -113,6 +117,38 @@ func (l *opList) softmax(m *Mixer) {
 	kv := float64(l.w.Batch) * float64(read) * float64(op.KVHeads*2*op.HeadDim) * w
 	io := float64(l.w.Batch) * float64(tokens) * float64(2*op.Heads*op.HeadDim) * 2
 	l.attend(op, 2*op.HeadDim, kv+io)
+}
+
+// bytes a score for attention through memory, bf16: softmax with mask, and dropout, forward and backward.
+const (
+	softmaxForward, softmaxBackward = 4, 6
+	dropoutForward, dropoutBackward = 5, 5
+)
+
+// scores adds attention without a fused kernel: two batched products over all query-key pairs (no causal saving), whose
+// scores are written and read, and softmax and dropout between them.
+func (l *opList) scores(a *ComputeOp) {
+	n := float64(a.Batch) * float64(a.Heads) * float64(a.Tokens) * float64(a.Context)
+	again := l.again
+	if l.train && l.st.Recompute == "selective" {
+		again++
+	}
+	drop := l.train && l.s.LayerNorm
+	soft, softBack := float64(softmaxForward), float64(softmaxBackward)
+	if drop {
+		soft, softBack = soft+dropoutForward, softBack+dropoutBackward
+	}
+	product := ComputeOp{Name: "attention_scores", Kind: Elementwise, DType: "bf16", Times: l.n * again, Kernels: 2, FLOPs: 4 * float64(a.HeadDim) * n, Bytes: units.Bytes(4 * n)}
+	middle := ComputeOp{Name: "attention_softmax", Kind: Elementwise, DType: "bf16", Times: l.n * again, Kernels: 2, Bytes: units.Bytes(soft * n)}
+	l.add(&product)
+	l.add(&middle)
+	if l.train {
+		product.Times, product.Backward, product.Kernels = l.n, true, 4
+		product.FLOPs, product.Bytes = product.FLOPs*2, product.Bytes*2
+		middle.Times, middle.Backward, middle.Bytes = l.n, true, units.Bytes(softBack*n)
+		l.add(&product)
+		l.add(&middle)
+	}
 }
 
 func (l *opList) latent(m *Mixer) {
@@ -147,7 +183,7 @@ func (l *opList) indexer(m *Mixer, context int) {
 	op.FLOPs = 2 * float64(m.IndexHeads*m.IndexDim) * p
 	// Keys once, scores written and read by the selection.
 	op.Bytes = units.Bytes(float64(l.w.Batch)*float64(context)*indexKeyBytes(m.IndexDim) + 8*p)
-	l.add(op)
+	l.add(&op)
 }
 
 var scanNames = [...]string{Linear: "linear_scan", Mamba: "mamba_scan", Mamba2: "mamba2_scan", ShortConv: "conv_scan"}
@@ -171,10 +207,10 @@ func (l *opList) scan(m *Mixer) {
 		op.Bytes = units.Bytes(chunks*2*state*float64(m.StateBytes) + 6*tokens*inner)
 		op.FLOPs = tokens * (4*state + 2*scanChunk*inner)
 	}
-	l.add(op)
+	l.add(&op)
 	if l.train {
 		op.Times, op.Backward = l.n, true
 		op.Bytes, op.FLOPs = op.Bytes*2, op.FLOPs*2
-		l.add(op)
+		l.add(&op)
 	}
 }

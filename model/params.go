@@ -6,8 +6,10 @@ import "rankmap/internal/units"
 type Params struct {
 	Total  int64
 	Active int64 // used for one token: of routed experts only those that it is sent to
-	MTP    int64 // multi-token-prediction layers, not in Total
-	ByPart [numParts]int64
+	// ActiveBody is Active without the input embedding, of which a token reads one row; many cards publish this figure.
+	ActiveBody int64
+	MTP        int64 // multi-token-prediction layers, not in Total
+	ByPart     [numParts]int64
 }
 
 // Part returns the count of one part.
@@ -21,7 +23,7 @@ func (s *Spec) Params() Params {
 		p.Total += n
 		p.ByPart[t.Part] += n
 		if t.Part == PartExperts && t.Count > 0 {
-			n = n / int64(t.Count) * int64(min(f.TopK, t.Count))
+			n = n / int64(t.Count) * int64(min(f.effectiveTopK(), t.Count))
 		}
 		p.Active += n
 	}
@@ -39,6 +41,12 @@ func (s *Spec) Params() Params {
 		p.MTP += s.mtp[i].Params()
 	}
 	p.ByPart[PartMTP] = p.MTP
+	p.ActiveBody = p.Active
+	for i := range s.outer {
+		if t := &s.outer[i]; t.Part == PartEmbedding && !(s.Tied && t.Module == embedModule) {
+			p.ActiveBody -= t.Params() // a tied table is also the head
+		}
+	}
 	return p
 }
 
@@ -79,23 +87,11 @@ func (t *Tensor) as(st *Storage) Storage {
 	return *st
 }
 
-// storageFor resolves a weight type by name; empty means as stored.
-func storageFor(dtype string) (*Storage, error) {
-	if dtype == "" {
-		return nil, nil
-	}
-	st, err := StorageNamed(dtype)
-	if err != nil {
-		return nil, err
-	}
-	return &st, nil
-}
-
 // WeightBytes is what the main network's weights take, scales included and with the modules that stay in higher
 // precision. dtype is a name of StorageNamed; empty means as the checkpoint stores them. An unknown name counts as
 // stored.
 func (s *Spec) WeightBytes(dtype string) units.Bytes {
-	st, _ := storageFor(dtype)
+	st := namedStorage(dtype)
 	var sum int64
 	for i := range s.outer {
 		t := &s.outer[i]

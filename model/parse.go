@@ -57,10 +57,33 @@ func Parse(r io.Reader, name string, opts Options) (*Spec, error) {
 		}
 	}
 	if b.s.Multimodal {
-		b.warnf("vision and audio parts are not counted: figures are of the text network")
+		b.s.Vision = b.vision()
+		if b.s.Vision > 0 {
+			b.warnf("figures are of the text network: the vision tower and its projector, %d parameters, are apart", b.s.Vision)
+		} else {
+			b.warnf("figures are of the text network: vision and audio parts are not counted")
+		}
 	}
+	if n := b.count(0, "num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers"); n > 0 && b.s.MTPLayers == 0 {
+		b.warnf("the configuration names %d multi-token-prediction layers but not their shapes: they are not counted", n)
+	}
+	b.warnUnquantised()
 	b.s.Warnings = b.warns
 	return b.s, nil
+}
+
+// warnUnquantised points at a name that promises quantised weights while no file says so.
+func (b *builder) warnUnquantised() {
+	if b.s.Quant != "" {
+		return
+	}
+	up := strings.ToUpper(b.name)
+	for _, k := range []string{"NVFP4", "MXFP4", "FP8", "AWQ", "GPTQ", "INT4", "INT8", "W4A16", "W8A8"} {
+		if strings.Contains(up, k) {
+			b.warnf("the name says %s but no quantisation is given: weights counted as %s (is hf_quant_config.json missing?)", k, b.s.DType)
+			return
+		}
+	}
 }
 
 // textPart finds the text network's fields: wrappers keep them in a nested object.
@@ -95,6 +118,9 @@ func (b *builder) choose(assume string) error {
 			b.fam = f
 			return nil
 		}
+	}
+	if mt == "" && b.s.Architecture == "" && b.top.get("quantization").object() != nil {
+		return fmt.Errorf("%s:1: this is a quantisation file (hf_quant_config.json), want the config.json beside it", b.name)
 	}
 	if assume == "dense" {
 		b.fam = assumedDense

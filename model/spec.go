@@ -100,6 +100,14 @@ type FFN struct {
 	TopGroups     int // ... of which a token may use this many
 }
 
+// effectiveTopK is how many experts that hold weights a token reaches in the mean.
+func (f *FFN) effectiveTopK() int {
+	if f.ZeroExperts == 0 {
+		return f.TopK
+	}
+	return max(1, (f.TopK*f.Experts+(f.Experts+f.ZeroExperts)/2)/(f.Experts+f.ZeroExperts))
+}
+
 // Kind is one kind of layer: all layers with the same shapes and the same storage share one.
 type Kind struct {
 	Mixer    Mixer
@@ -124,7 +132,8 @@ type Spec struct {
 	KVDType      string // what the checkpoint asks the cache to be: "fp8"; empty = no wish
 	LayerNorm    bool   // LayerNorm and dropout of the GPT line, against RMSNorm
 	Estimated    bool   // unknown architecture taken as a dense one
-	Multimodal   bool   // vision or audio parts exist and are not counted
+	Multimodal   bool   // vision or audio parts exist, apart from every figure but Vision
+	Vision       int64  // parameters of the vision tower and its projector; 0 = none or not known
 	Warnings     []string
 
 	Kinds     []Kind

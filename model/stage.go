@@ -53,6 +53,13 @@ func (s *Spec) LayersOn(st parallel.Strategy, stage int) int {
 	return sum
 }
 
+// PipelineBubble is the share of a training step that a stage idles: (p-1)/(v m + p-1) for p stages, m micro-batches and
+// v virtual stages a rank (Narayanan et al. 2021, section 2.2).
+func PipelineBubble(stages, microBatches, interleave int) float64 {
+	p, m := float64(max(stages, 1)), float64(max(microBatches, 1)*max(interleave, 1))
+	return (p - 1) / (m + p - 1)
+}
+
 // shape is a strategy as the layers see it.
 type shape struct {
 	tp, cp, pp, dp, ep, etp, v int
@@ -61,11 +68,10 @@ type shape struct {
 	// computes its share of the experts, and one all-reduce joins the results.
 	exchange bool
 	seqPar   bool
-	tokens   int // new tokens that pass through this rank's layers
-	own      int // tokens that this rank brings to an exchange
-	store    *Storage
-	cache    float64 // bytes of a cached element
-	override Storage
+	tokens   int      // new tokens that pass through this rank's layers
+	own      int      // tokens that this rank brings to an exchange
+	store    *Storage // what weights are held as, nil = as stored
+	cache    float64  // bytes of a cached element
 }
 
 // Exchanges tells whether experts are reached by an exchange of tokens (DeepEP, pplx, Megatron's dispatcher; vLLM and
@@ -107,10 +113,7 @@ func (s *Spec) shapeOf(st *parallel.Strategy, w *Work) shape {
 		dtype = "bf16"
 	}
 	if dtype != "" {
-		if o, err := StorageNamed(dtype); err == nil {
-			x.override = o
-			x.store = &x.override
-		}
+		x.store = namedStorage(dtype)
 	}
 	return x
 }

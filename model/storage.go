@@ -142,28 +142,21 @@ func (s Storage) words() string {
 	return s.Format.String()
 }
 
-// StorageNamed is the usual storage of a type by name: "bf16", "fp16", "fp32", "fp8", "fp8_block", "nvfp4", "mxfp4",
-// "int8", "int4" (groups of 128 with a 2-byte scale).
+// named holds the usual storage of each format, by name and by the names that configurations use.
+var named = map[string]*Storage{
+	"bf16": &storeBF16, "bfloat16": &storeBF16, "fp16": &storeFP16, "float16": &storeFP16, "fp32": &storeFP32, "float32": &storeFP32,
+	"fp8": &storeFP8Tensor, "fp8_block": &storeFP8Block, "nvfp4": &storeNVFP4, "mxfp4": &storeMXFP4,
+	"int8": {Format: INT8, ScaleBytes: 2}, "int4": {Format: INT4, Group: 128, ScaleBytes: 2},
+}
+
+// namedStorage returns the usual storage of a type, nil for an unknown name.
+func namedStorage(name string) *Storage { return named[name] }
+
+// StorageNamed is the usual storage of a type by name: "bf16", "fp16", "fp32", "fp8" (one scale a matrix), "fp8_block"
+// (128 x 128), "nvfp4", "mxfp4", "int8" (one scale a row), "int4" (groups of 128 with a 2-byte scale).
 func StorageNamed(name string) (Storage, error) {
-	switch strings.ToLower(name) {
-	case "bf16", "bfloat16":
-		return storeBF16, nil
-	case "fp16", "float16", "half":
-		return storeFP16, nil
-	case "fp32", "float32":
-		return storeFP32, nil
-	case "fp8":
-		return storeFP8Tensor, nil
-	case "fp8_block":
-		return storeFP8Block, nil
-	case "nvfp4":
-		return storeNVFP4, nil
-	case "mxfp4":
-		return storeMXFP4, nil
-	case "int8":
-		return Storage{Format: INT8, ScaleBytes: 2}, nil
-	case "int4":
-		return Storage{Format: INT4, Group: 128, ScaleBytes: 2}, nil
+	if st := named[strings.ToLower(name)]; st != nil {
+		return *st, nil
 	}
 	return Storage{}, fmt.Errorf("weight type %q: want one of %s", name, strings.Join(formatNames[:], ", "))
 }

@@ -113,44 +113,9 @@ func (s *search) evaluateTraining(o *Outcome, price step.Comm, brief bool) error
 	tokens := float64(s.Workload.Batch) * float64(s.Workload.SeqLen)
 	o.Tokens = tokens / r.Time.Seconds()
 	if s.PeakFLOPS > 0 {
-		o.MFU = tokens * modelFLOPsPerToken(s.Spec, s.Workload.SeqLen) / (r.Time.Seconds() * float64(st.World()) * s.PeakFLOPS)
+		o.MFU = tokens * s.Spec.TrainFLOPsPerToken(s.Workload.SeqLen) / (r.Time.Seconds() * float64(st.World()) * s.PeakFLOPS)
 	}
 	o.score = r.Time.Seconds()
 	o.Memory = s.Spec.Memory(st, w, model.MemoryOptions{})
 	return nil
-}
-
-// modelFLOPsPerToken is the convention of published MFU: 6 for each active parameter that multiplies (the input
-// embedding does not, the output head does) and causal attention at half the square, forward and twice that backward;
-// recomputation does not count (arXiv 2205.05198 appendix; reproduces the ratio of TFLOP/s to tokens/s of published
-// Llama and DeepSeek runs within 0.8 %).
-func modelFLOPsPerToken(s *model.Spec, seq int) float64 {
-	p := s.Params()
-	n := p.Active - p.Part(model.PartEmbedding)
-	if s.Tied {
-		n = p.Active
-	}
-	f := 6 * float64(n)
-	for i := range s.Layers() {
-		m := &s.Layer(i).Mixer
-		var width int
-		switch m.Kind {
-		case model.Attention, model.Compressed:
-			v := m.VHeadDim
-			if v == 0 {
-				v = m.HeadDim
-			}
-			width = m.Heads * (m.HeadDim + v)
-		case model.MLA:
-			width = m.Heads * (m.Nope + m.Rope + m.VHeadDim)
-		default:
-			continue
-		}
-		keys := float64(seq) / 2
-		if m.Window > 0 && m.Window < seq {
-			keys = float64(m.Window) * (1 - float64(m.Window)/(2*float64(seq)))
-		}
-		f += 3 * 2 * keys * float64(width)
-	}
-	return f
 }
