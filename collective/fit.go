@@ -12,19 +12,20 @@ const (
 )
 
 // fitProblem is a set of measurements and the way to predict them.
-type fitProblem[P any] struct {
+type fitProblem[P, D any] struct {
 	space    []param[P]
-	points   []Point
-	predict  func(p *P, pt *Point) float64 // us
-	weight   []float64                     // of each point; nil = 1
-	centre   P                             // prior centre
-	strength float64                       // of the prior
-	frozen   map[string]bool               // parameters that stay at their start
+	points   []D
+	micros   func(pt *D) float64       // measured, us
+	predict  func(p *P, pt *D) float64 // us
+	weight   []float64                 // of each point; nil = 1
+	centre   P                         // prior centre
+	strength float64                   // of the prior
+	frozen   map[string]bool           // parameters that stay at their start
 }
 
 // fit minimises the soft-L1 log residuals with the priors, from start. It returns the parameters and which of them the
 // data did not move by a tenth of their prior sigma although they were free, or could not tell.
-func (f *fitProblem[P]) fit(start P) P {
+func (f *fitProblem[P, D]) fit(start P) P {
 	var free []int
 	for i := range f.space {
 		if !f.frozen[f.space[i].name] {
@@ -40,7 +41,7 @@ func (f *fitProblem[P]) fit(start P) P {
 	}
 	logs := make([]float64, len(f.points))
 	for i := range f.points {
-		logs[i] = math.Log(f.points[i].Time.Micros())
+		logs[i] = math.Log(f.micros(&f.points[i]))
 	}
 	p := start
 	load := func(x []float64) {
@@ -68,7 +69,7 @@ func (f *fitProblem[P]) fit(start P) P {
 
 // unidentified names the parameters to which the predictions of the points do not react: moving one by half its prior
 // sigma changes no prediction by more than 0.5 %.
-func (f *fitProblem[P]) unidentified(at P) []string {
+func (f *fitProblem[P, D]) unidentified(at P) []string {
 	var names []string
 	for i := range f.space {
 		q := &f.space[i]
@@ -85,6 +86,9 @@ func (f *fitProblem[P]) unidentified(at P) []string {
 	}
 	return names
 }
+
+// pointMicros is a point's time, us.
+func pointMicros(pt *Point) float64 { return pt.Time.Micros() }
 
 // domainPredict predicts a point inside one domain, without launch floor.
 func domainPredict(d domainForm) func(*hardware.DomainParams, *Point) float64 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"rankmap/internal/hardware"
+	"rankmap/internal/units"
 )
 
 // FitFabric fits the form across nodes to measured points of one kind of network. What happens inside a node comes from
@@ -17,13 +18,16 @@ func FitFabric(target hardware.FabricProfile, points []Point, profiles *hardware
 	}
 	p.Params = roundParams(fabricParams, f.fit(f.centre))
 	p.NotIdentified = f.unidentified(p.Params)
-	p.Points = len(f.points)
+	p.Points, p.MaxRanks = len(f.points), 0
+	for i := range f.points {
+		p.MaxRanks = max(p.MaxRanks, f.points[i].Ranks)
+	}
 	return &p
 }
 
 // fabricProblem states the fit. Every table counts with the square root of its points, so that one long sweep does not
 // outvote the other sites.
-func fabricProblem(points []Point, profiles *hardware.Profiles) *fitProblem[hardware.FabricParams] {
+func fabricProblem(points []Point, profiles *hardware.Profiles) *fitProblem[hardware.FabricParams, Point] {
 	domains := map[string]domainForm{}
 	keep := slices.DeleteFunc(slices.Clone(points), func(pt Point) bool {
 		if pt.nodes() < 2 || pt.Ranks%pt.nodes() != 0 || pt.Bytes <= 0 || !(pt.Time > 0) || pt.NIC <= 0 {
@@ -41,7 +45,7 @@ func fabricProblem(points []Point, profiles *hardware.Profiles) *fitProblem[hard
 		}
 		return false
 	})
-	f := &fitProblem[hardware.FabricParams]{space: fabricParams, centre: priorCentre(fabricParams), strength: 1}
+	f := &fitProblem[hardware.FabricParams, Point]{space: fabricParams, micros: pointMicros, centre: priorCentre(fabricParams), strength: 1}
 	f.points = keep
 	counts := map[Point]float64{}
 	table := func(pt Point) Point { pt.Bytes, pt.Time, pt.Launch = 0, 0, 0; return pt }
@@ -57,4 +61,14 @@ func fabricProblem(points []Point, profiles *hardware.Profiles) *fitProblem[hard
 		return nw.Micros(pt.Op, float64(pt.Bytes), OneByte(pt.DType))
 	}
 	return f
+}
+
+// PredictNetwork predicts a point over several nodes from a fabric profile and the system's profile; false if the point
+// is inside one domain, uneven, or of a system without profile.
+func PredictNetwork(f *hardware.FabricProfile, profiles *hardware.Profiles, pt *Point) (units.Duration, bool) {
+	p := fabricProblem([]Point{*pt}, profiles)
+	if len(p.points) == 0 {
+		return 0, false
+	}
+	return units.Micros(p.predict(&f.Params, pt)), true
 }

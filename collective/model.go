@@ -3,7 +3,6 @@ package collective
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 
@@ -27,6 +26,7 @@ type Model struct {
 	cluster  *topology.Cluster
 	profiles *hardware.Profiles
 	opts     Options
+	sheets   map[string]*hardware.GPU // of the cluster's GPUs, by model
 	shapers  sync.Pool
 	mu       sync.RWMutex
 	routes   map[routeKey]*route
@@ -49,6 +49,18 @@ func New(cluster *topology.Cluster, profiles *hardware.Profiles, opts Options) *
 	m := &Model{cluster: cluster, profiles: profiles, opts: opts, routes: map[routeKey]*route{}}
 	if cluster != nil {
 		m.shapers.New = func() any { return cluster.NewShaper() }
+		m.sheets = map[string]*hardware.GPU{}
+		seen := make([]bool, len(cluster.Classes))
+		for i := range cluster.Nodes {
+			n := &cluster.Nodes[i]
+			if seen[n.Class] {
+				continue
+			}
+			seen[n.Class] = true
+			for g, u := range cluster.Classes[n.Class].GPUs {
+				m.sheets[u.Model] = cluster.Datasheet(n.First + topology.GPUID(g))
+			}
+		}
 	}
 	return m
 }
@@ -167,6 +179,3 @@ func (m *Model) profileFor(gpu string) (*hardware.CollectiveProfile, Provenance,
 func chunkAligned(bytes units.Bytes, n int) bool {
 	return n > 0 && int64(bytes)%(16*int64(n)) == 0
 }
-
-// usable says that a time can be used.
-func usable(us float64) bool { return !math.IsNaN(us) && !math.IsInf(us, 0) && us >= 0 }

@@ -66,6 +66,23 @@ func pairs(s, t, window int) (band, last, nq float64) {
 	return fk*(fk+1)/2 + (fn-fk)*fk, fk, fn
 }
 
+// reach is what cached tokens in front of the new ones add.
+type reach struct{ pairs, last float64 }
+
+// before counts the tile pairs of nq query tiles with the c-s cached tokens before them: all of them, or under a window
+// w only those that the first queries still see.
+func before(s, c, w, t int, nq float64) reach {
+	if c <= s {
+		return reach{}
+	}
+	if w <= 0 {
+		extra := float64((c - s + t - 1) / t)
+		return reach{nq * extra, extra}
+	}
+	extra := float64((min(c-s, w) + t - 1) / t)
+	return reach{math.Min(nq, math.Ceil(float64(w)/float64(t))) * extra / 2, 0}
+}
+
 // time prices b sequences of s new tokens over a context of c tokens (the new ones included), h query and kv key heads
 // of size d, window w (0 = none). Context before the new tokens adds full tiles for each query block.
 func (a *prefill) time(b, s, c, h, kv, d, w int) parts {
@@ -78,21 +95,9 @@ func (a *prefill) time(b, s, c, h, kv, d, w int) parts {
 		per = norm(float64(d)*a.macs, a.exp, a.pm)
 	}
 	tiles, last, nq := pairs(s, a.t, w)
-	if c > s { // cached tokens in front of the new ones
-		seen := c - s
-		if w > 0 {
-			seen = min(seen, w)
-		}
-		extra := float64((seen + a.t - 1) / a.t)
-		if w > 0 { // only the first window's worth of queries reaches back
-			reach := math.Min(nq, math.Ceil(float64(w)/float64(a.t)))
-			tiles += reach * extra / 2
-		} else {
-			tiles += nq * extra
-		}
-		last += extra
-	}
-	if w > 0 {
+	extra := before(s, c, w, a.t, nq)
+	tiles, last = tiles+extra.pairs, last+extra.last
+	if w > 0 && c > w {
 		per *= a.wx
 	}
 	t2 := float64(a.t) * float64(a.t)
@@ -100,7 +105,7 @@ func (a *prefill) time(b, s, c, h, kv, d, w int) parts {
 	mem := float64(b) * float64(s) * float64(d) * (float64(h) + a.wkv*float64(kv)) * a.lin
 	p := parts{core: core, mem: mem, launch: a.t0, total: a.t0 + core + mem}
 	if a.grid != nil {
-		p.total *= a.grid.factor4(float64(b), float64(s), float64(h), float64(h)/float64(kv))
+		p.total *= a.grid.factor(prefillCoords(b, s, h, d, w))
 	}
 	return p
 }

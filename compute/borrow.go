@@ -11,7 +11,7 @@ func Borrow(from []Fitting) {
 		if fw == nil || fw.DecodeTable != nil || grouped(fw.Decode) {
 			continue
 		}
-		d := deriver{g: f.GPU, fam: families[f.GPU.Generation], used: map[string]bool{}}
+		d := deriver{g: f.GPU, fam: familyOf(f.GPU), used: map[string]bool{}}
 		for _, o := range from {
 			if x := o.Kernels.Frameworks[DefaultFramework]; o.GPU != f.GPU && x != nil && grouped(x.Decode) {
 				d.from = append(d.from, o)

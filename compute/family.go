@@ -14,7 +14,19 @@ import (
 // copies), Blackwell and later (tensor memory).
 var families = map[string]int{"volta": 0, "turing": 0, "ampere": 0, "ada": 0, "hopper": 1, "blackwell": 2, "rubin": 2}
 
-// Source of a family estimate: a fitted GPU.
+// familyOf places a GPU; an unknown generation counts as the newest. Compute capability 12.x is called Blackwell but has
+// neither wgmma nor tensor memory: its kernels are those of the first family.
+func familyOf(g *hardware.GPU) int {
+	if g.SM/10 == 12 {
+		return 0
+	}
+	if f, ok := families[g.Generation]; ok {
+		return f
+	}
+	return 2
+}
+
+// Fitting is the source of a family estimate: a fitted GPU.
 type Fitting struct {
 	GPU     *hardware.GPU
 	Kernels *hardware.Kernels
@@ -25,10 +37,7 @@ type Fitting struct {
 // efficiencies stay. The interval widens to the error of predicting one fitted system from the others, at least. GPUs of
 // an unknown generation count as the newest.
 func Estimated(g *hardware.GPU, from []Fitting) (*hardware.Kernels, error) {
-	fam, known := families[g.Generation]
-	if !known {
-		fam = 2
-	}
+	fam := familyOf(g)
 	out := &hardware.Kernels{System: g.System, GEMM: map[string]hardware.GEMM{}, Frameworks: map[string]*hardware.Framework{}}
 	var fitted []Fitting
 	for _, f := range from {
@@ -66,6 +75,10 @@ func Estimated(g *hardware.GPU, from []Fitting) (*hardware.Kernels, error) {
 		derive(&d, fw.GEMM, func(k *hardware.Kernels) map[string]hardware.Launch { return in(k).GEMM })
 		derive(&d, fw.Prefill, func(k *hardware.Kernels) map[string]hardware.Prefill { return in(k).Prefill })
 		derive(&d, fw.Decode, func(k *hardware.Kernels) map[string]hardware.Decode { return in(k).Decode })
+		for k, r := range fw.Decode { // these grids are for scoring tables, and there is none
+			r.Grouped.Grid, r.PerHead.Grid = "", ""
+			fw.Decode[k] = r
+		}
 		derive(&d, fw.MLAPrefill, func(k *hardware.Kernels) map[string]hardware.MLAPrefill { return in(k).MLAPrefill })
 		derive(&d, fw.MLADecode, func(k *hardware.Kernels) map[string]hardware.MLADecode { return in(k).MLADecode })
 		derive(&d, fw.MoE, func(k *hardware.Kernels) map[string]hardware.MoE { return in(k).MoE })
@@ -89,6 +102,15 @@ type deriver struct {
 	used map[string]bool
 }
 
+func (d *deriver) gpu(system string) *hardware.GPU {
+	for _, f := range d.from {
+		if f.GPU.System == system {
+			return f.GPU
+		}
+	}
+	return d.g
+}
+
 // derive fills out with one median record a key.
 func derive[T any](d *deriver, out map[string]T, of func(*hardware.Kernels) map[string]T) {
 	keys := map[string]bool{}
@@ -101,72 +123,103 @@ func derive[T any](d *deriver, out map[string]T, of func(*hardware.Kernels) map[
 		var recs []T
 		var scale []float64
 		var names []string
-		dist := math.MaxInt
+		dist, same := math.MaxInt, true
 		for _, f := range d.from {
 			r, ok := of(f.Kernels)[k]
 			if !ok {
 				continue
 			}
-			way := families[f.GPU.Generation] - d.fam
+			way := familyOf(f.GPU) - d.fam
 			if way < 0 {
 				way = -way
 			}
 			if way < dist {
-				dist, recs, scale, names = way, nil, nil, nil
+				dist, recs, scale, names, same = way, nil, nil, nil, true
 			}
 			if way == dist {
 				recs, names = append(recs, r), append(names, f.GPU.System)
+				same = same && f.GPU.Generation == d.g.Generation && familyOf(f.GPU) == d.fam
 				scale = append(scale, f.GPU.BoostGHz/d.g.BoostGHz)
 			}
 		}
 		for _, n := range names {
 			d.used[n] = true
 		}
-		out[k] = medianRecord(recs, scale, names)
+		w := sameGeneration
+		if !same {
+			w = otherGeneration
+		}
+		w.sister = -1
+		for i, n := range names {
+			if g := d.gpu(n); g.Generation == d.g.Generation && g.SMs == d.g.SMs {
+				w.sister = i
+			}
+		}
+		out[k] = medianRecord(recs, scale, names, w)
 	}
 }
 
 // timeFields are the record fields that are kernel times, so cycles.
-var timeFields = map[string]bool{"T0": true, "T1": true, "LK": true, "TW": true, "TR": true, "TCTA": true, "TE": true, "LT": true,
-	"LTX": true, "LTM": true, "TWX": true, "TWM": true}
+var timeFields = map[string]bool{"T0": true, "T1": true, "LK": true, "TW": true, "TR": true, "TCTA": true, "TE": true, "LT": true}
 
-// Widening of the interval of a family estimate: factors on the fitted interval's ends and the least half width, from
-// predicting each fitted system by the others of its family.
-const (
-	wideLo, wideHi   = 0.85, 1.2
-	leastLo, leastHi = 0.75, 1.35
+// widening says how the interval of a record grows when it is carried to another GPU: factors on its ends, and what it
+// is at least. From predicting each fitted system by the others: within a generation four of five rows stay inside;
+// A100 from Hopper sets the wider one.
+type widening struct {
+	lo, hi, leastLo, leastHi float64
+	sister                   int // source with the same SMs, whose grids (its library's kernel choice) hold here too; -1 = none
+}
+
+var (
+	sameGeneration  = widening{lo: 0.92, hi: 1.1, leastLo: 0.83, leastHi: 1.22}
+	otherGeneration = widening{lo: 0.8, hi: 1.25, leastLo: 0.65, leastHi: 1.5}
 )
 
 // medianRecord takes the median of every numeric field, times scaled; ints and flags come from the first record.
-func medianRecord[T any](recs []T, scale []float64, names []string) T {
+func medianRecord[T any](recs []T, scale []float64, names []string, w widening) T {
 	out := recs[0]
-	v := reflect.ValueOf(&out).Elem()
-	for i := range v.NumField() {
-		f := v.Field(i)
-		switch name := v.Type().Field(i).Name; {
+	vs := make([]reflect.Value, len(recs))
+	for i := range recs {
+		vs[i] = reflect.ValueOf(recs[i])
+	}
+	medianInto(reflect.ValueOf(&out).Elem(), vs, scale, names, w)
+	return out
+}
+
+func medianInto(out reflect.Value, from []reflect.Value, scale []float64, names []string, w widening) {
+	for i := range out.NumField() {
+		f, name := out.Field(i), out.Type().Field(i).Name
+		switch {
 		case f.Kind() == reflect.Float64:
-			xs := make([]float64, len(recs))
-			for j := range recs {
-				xs[j] = reflect.ValueOf(recs[j]).Field(i).Float()
+			xs := make([]float64, len(from))
+			for j := range from {
+				xs[j] = from[j].Field(i).Float()
 				if timeFields[name] {
 					xs[j] *= scale[j]
 				}
 			}
 			sort.Float64s(xs)
 			f.SetFloat(quantile(xs, 0.5))
-		case name == "Grid":
-			f.SetString("") // a library's kernel choice on another chip
+		case f.Kind() == reflect.String:
+			f.SetString("")
+			if w.sister >= 0 {
+				f.SetString(from[w.sister].Field(i).String())
+			}
 		case name == "Fit":
-			fit := hardware.Fit{Lo: leastLo, Hi: leastHi, From: strings.Join(names, ", ")}
-			for j := range recs {
-				r := reflect.ValueOf(recs[j]).Field(i).Interface().(hardware.Fit)
-				if r.Lo > 0 {
-					fit.Lo = math.Min(fit.Lo, r.Lo*wideLo)
-					fit.Hi = math.Max(fit.Hi, r.Hi*wideHi)
+			fit := hardware.Fit{Lo: w.leastLo, Hi: w.leastHi, From: strings.Join(names, ", ")}
+			for j := range from {
+				if r := from[j].Field(i).Interface().(hardware.Fit); r.Lo > 0 {
+					fit.Lo = math.Min(fit.Lo, r.Lo*w.lo)
+					fit.Hi = math.Max(fit.Hi, r.Hi*w.hi)
 				}
 			}
 			f.Set(reflect.ValueOf(fit))
+		case f.Kind() == reflect.Struct:
+			sub := make([]reflect.Value, len(from))
+			for j := range from {
+				sub[j] = from[j].Field(i)
+			}
+			medianInto(f, sub, scale, names, w)
 		}
 	}
-	return out
 }

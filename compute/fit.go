@@ -72,7 +72,7 @@ func fitGEMM(g *hardware.GPU, t dtype, fit []Sample) (hardware.GEMM, hardware.La
 		v, l := search(ps, func(v []float64) float64 {
 			k, lc := build(v, split)
 			x := newGEMM(g, t, k, lc, 1)
-			return loss(fit, func(s *Sample) float64 { return x.time(s.Op.M, s.Op.N, s.Op.K).total })
+			return loss(fit, func(s *Sample) float64 { return x.time(s.Op.M, s.Op.N, s.Op.K, 2).total })
 		})
 		if l < bestLoss {
 			best, bestLoss, bestSplit = v, l, split
@@ -108,30 +108,54 @@ func timePrefill(x *prefill, s *Sample) float64 {
 	return x.time(o.Batch, o.Tokens, o.Context, o.Heads, o.KVHeads, o.HeadDim, o.Window).total
 }
 
-// groupLimits are the query heads a KV head up to which the grouped kernel may run; 0 = it never does.
-var groupLimits = []int{0, 8, 16, 32, 64}
-
+// fitDecode fits both kernels, each to the rows that run it, and chooses by loss which rows those are: the largest
+// group, and whether the grouped kernel must fill a quarter of the SMs (TensorRT-LLM's rule before Blackwell).
 func fitDecode(g *hardware.GPU, key int, fit []Sample) hardware.Decode {
-	ps := []param{
-		{"t0", 2, 25, 9, false}, {"t1", 0.2, 15, 4, false},
-		{"emx", 0.3, 2, 1.2, false}, {"ltx", 0.3, 30, 7, false}, {"twx", 0.2, 10, 2, false},
-		{"emm", 0.3, 2, 1, false}, {"ltm", 0.3, 30, 9, false}, {"twm", 0.2, 10, 1.3, false},
-	}
 	var best hardware.Decode
 	bestLoss := math.Inf(1)
-	for _, limit := range groupLimits {
-		build := func(v []float64) hardware.Decode {
-			return hardware.Decode{T0: v[0], T1: v[1], EMX: v[2], LTX: v[3], TWX: v[4], EMM: v[5], LTM: v[6], TWM: v[7], MaxGroup: limit}
+	for _, limit := range []int{0, 16, 32, 64} {
+		for _, fill := range []float64{0, 0.25} {
+			if limit == 0 && fill > 0 {
+				continue
+			}
+			rec := hardware.Decode{MaxGroup: limit, Fill: fill}
+			x := newDecode(g, key, rec)
+			grouped, perHead := x.divide(fit)
+			var lg, lh float64
+			if len(grouped) > 0 {
+				rec.Grouped, lg = fitDecodePath(g, key, rec, grouped)
+			}
+			rec.PerHead, lh = fitDecodePath(g, key, rec, perHead)
+			l := (lg*float64(len(grouped)) + lh*float64(len(perHead))) / float64(len(fit))
+			if l < bestLoss*0.99 {
+				best, bestLoss = rec, l
+			}
+		}
+	}
+	return best
+}
+
+// fitDecodePath fits one kernel to rows that all run it, and chooses its rule of splitting.
+func fitDecodePath(g *hardware.GPU, key int, rec hardware.Decode, fit []Sample) (hardware.DecodePath, float64) {
+	ps := []param{
+		{"t0", 2, 25, 9, false}, {"t1", 0.05, 15, 3, false}, {"tw", 0.1, 12, 3, false}, {"lt", 0.3, 60, 8, false},
+		{"ld", 0, 1, 0.5, true}, {"em", 0.3, 2, 1, false}, {"p", 1, 6, 2, false}, {"wide", 1, 2.5, 1.3, true},
+	}
+	var best hardware.DecodePath
+	bestLoss := math.Inf(1)
+	for _, split := range []int{0, 128, 512} { // 0 = TensorRT-LLM's waves
+		build := func(v []float64) hardware.DecodePath {
+			return hardware.DecodePath{T0: v[0], T1: v[1], TW: v[2], LT: v[3], LD: v[4], EM: v[5], P: v[6], Wide: v[7], Waves: split == 0, Split: split}
 		}
 		v, l := search(ps, func(v []float64) float64 {
-			x := newDecode(g, key, build(v))
+			x := newDecode(g, key, hardware.Decode{MaxGroup: rec.MaxGroup, Fill: rec.Fill, Grouped: build(v), PerHead: build(v)})
 			return loss(fit, func(s *Sample) float64 { return timeDecode(&x, s) })
 		})
 		if l < bestLoss*0.99 {
 			best, bestLoss = build(v), l
 		}
 	}
-	return best
+	return best, bestLoss
 }
 
 func timeDecode(x *decode, s *Sample) float64 {
@@ -162,7 +186,7 @@ func fitMLAPrefill(g *hardware.GPU, fit []Sample) hardware.MLAPrefill {
 }
 
 func timeMLAPrefill(x *mlaPrefill, s *Sample) float64 {
-	return x.time(s.Op.Batch, s.Op.Tokens, s.Op.Context, s.Op.Heads).total
+	return x.time(s.Op.Batch, s.Op.Tokens, s.Op.Context, s.Op.Heads, 0).total
 }
 
 func fitMLADecode(g *hardware.GPU, key int, fit []Sample) hardware.MLADecode {
@@ -194,10 +218,10 @@ func timeMLADecode(x *mlaDecode, s *Sample) float64 {
 func fitMoE(g *hardware.GPU, t dtype, fit []Sample) hardware.MoE {
 	ps := []param{
 		{"t0", 3, 60, 30, false}, {"te", 1, 500, 30, false}, {"em", 0.2, 1, 0.9, true}, {"ec", 0.2, 1, 0.85, true},
-		{"lk", 0.1, 3, 0.8, false}, {"tw", 0.05, 5, 0.8, false}, {"ea", 0.05, 1, 0.3, false}, {"p", 1, 6, 1.5, false},
+		{"lk", 0.1, 3, 0.8, false}, {"tw", 0.05, 5, 0.8, false}, {"ea", 0.05, 1, 0.3, false}, {"p", 1, 6, 1.5, false}, {"tr", 0.001, 20, 0.5, false},
 	}
 	build := func(v []float64) hardware.MoE {
-		return hardware.MoE{T0: v[0], TE: v[1], EM: v[2], EC: v[3], LK: v[4], TW: v[5], EA: v[6], P: v[7]}
+		return hardware.MoE{T0: v[0], TE: v[1], EM: v[2], EC: v[3], LK: v[4], TW: v[5], EA: v[6], P: v[7], TR: v[8]}
 	}
 	v, _ := search(ps, func(v []float64) float64 {
 		x := newMoE(g, t, build(v), 1)
@@ -216,6 +240,6 @@ func shapeOf(o *model.ComputeOp, l Load) moeShape {
 	tp := max(o.ExpertTP, 1)
 	return moeShape{
 		tokens: o.MoETokens, hidden: o.Hidden, inter: (o.Inter + tp - 1) / tp,
-		local: float64((o.Experts + o.EP - 1) / o.EP), gated: o.Gated, load: l,
+		local: float64((o.Experts + o.EP - 1) / o.EP), gated: o.Gated, load: l, ep: float64(o.EP), pairs: o.MoETokens * o.TopK,
 	}
 }

@@ -22,10 +22,11 @@ func FitSystem(g *hardware.GPU, rows []measured.OpRow, held func(*measured.OpRow
 		Decode: map[string]hardware.Decode{}, MLAPrefill: map[string]hardware.MLAPrefill{}, MLADecode: map[string]hardware.MLADecode{},
 		MoE: map[string]hardware.MoE{}, Small: smallKernels,
 	}
-	k.Frameworks = map[string]*hardware.Framework{"trtllm": fw, "plain": plainFramework()}
-	say := func(kind, key string, f hardware.Fit) hardware.Fit {
+	k.Frameworks = map[string]*hardware.Framework{DefaultFramework: fw}
+	say := func(kind, key string, form, f hardware.Fit) hardware.Fit {
 		if log != nil {
-			fmt.Fprintf(log, "%-10s %-12s %-10s %5d held-out rows  median %5.1f  p90 %5.1f  band %.2f-%.2f\n", g.System, kind, key, f.Rows, f.Median, f.P90, f.Lo, f.Hi)
+			fmt.Fprintf(log, "%-10s %-12s %-10s %5d held-out rows  form %5.1f / %5.1f  with grid %5.1f / %5.1f  band %.2f-%.2f\n",
+				g.System, kind, key, f.Rows, form.Median, form.P90, f.Median, f.P90, f.Lo, f.Hi)
 		}
 		return rounded(f)
 	}
@@ -35,13 +36,21 @@ func FitSystem(g *hardware.GPU, rows []measured.OpRow, held func(*measured.OpRow
 		if in, out := set.of(model.GEMM, key); len(in) >= minRows {
 			rec, l := fitGEMM(g, t, in)
 			x := newGEMM(g, t, rec, l, 1)
-			rec.Fit = say("gemm", key, score(out, func(s *Sample) float64 { return x.time(s.Op.M, s.Op.N, s.Op.K).total }))
+			price := func(s *Sample) float64 { return x.time(s.Op.M, s.Op.N, s.Op.K, 2).total }
+			form := score(out, price)
+			x.grid = gridFor(gemmAxes, in, price)
+			l.Grid = x.grid.String()
+			rec.Fit = say("gemm", key, form, score(out, price))
 			k.GEMM[key], fw.GEMM[key] = rec, l
 		}
 		if in, out := set.of(model.MoE, key); len(in) >= minRows {
 			rec := fitMoE(g, t, in)
 			x := newMoE(g, t, rec, 1)
-			rec.Fit = say("moe", key, score(out, func(s *Sample) float64 { return timeMoE(&x, s) }))
+			price := func(s *Sample) float64 { return timeMoE(&x, s) }
+			form := score(out, price)
+			x.grid = gridFor(moeAxes, in, price)
+			rec.Grid = x.grid.String()
+			rec.Fit = say("moe", key, form, score(out, price))
 			fw.MoE[key] = rec
 		}
 	}
@@ -49,28 +58,52 @@ func FitSystem(g *hardware.GPU, rows []measured.OpRow, held func(*measured.OpRow
 		if in, out := set.of(model.AttnPrefill, key); len(in) >= minRows {
 			rec := fitPrefill(g, i, in)
 			x := newPrefill(g, i, rec, 1)
-			rec.Fit = say("prefill", key, score(out, func(s *Sample) float64 { return timePrefill(&x, s) }))
+			price := func(s *Sample) float64 { return timePrefill(&x, s) }
+			form := score(out, price)
+			x.grid = gridFor(prefillAxes, in, price)
+			rec.Grid = x.grid.String()
+			rec.Fit = say("prefill", key, form, score(out, price))
 			fw.Prefill[key] = rec
 		}
 		if in, out := set.of(model.AttnDecode, key); len(in) >= minRows {
 			rec := fitDecode(g, i, in)
 			x := newDecode(g, i, rec)
-			rec.Fit = say("decode", key, score(out, func(s *Sample) float64 { return timeDecode(&x, s) }))
+			price := func(s *Sample) float64 { return timeDecode(&x, s) }
+			form := score(out, price)
+			grouped, perHead := x.divide(in)
+			if len(grouped) >= minRows {
+				x.grouped.grid = gridFor(decodeAxes, grouped, price)
+				rec.Grouped.Grid = x.grouped.grid.String()
+			}
+			if len(perHead) >= minRows {
+				x.perHead.grid = gridFor(decodeAxes, perHead, price)
+				rec.PerHead.Grid = x.perHead.grid.String()
+			}
+			rec.Fit = say("decode", key, form, score(out, price))
 			fw.Decode[key] = rec
 		}
 		if in, out := set.of(model.MLAPrefill, key); len(in) >= minRows {
 			rec := fitMLAPrefill(g, in)
 			x := newMLAPrefill(g, rec, 1)
-			rec.Fit = say("mla prefill", key, score(out, func(s *Sample) float64 { return timeMLAPrefill(&x, s) }))
+			price := func(s *Sample) float64 { return timeMLAPrefill(&x, s) }
+			form := score(out, price)
+			x.grid = gridFor(mlaPrefillAxes, in, price)
+			rec.Grid = x.grid.String()
+			rec.Fit = say("mla prefill", key, form, score(out, price))
 			fw.MLAPrefill[key] = rec
 		}
 		if in, out := set.of(model.MLADecode, key); len(in) >= minRows {
 			rec := fitMLADecode(g, i, in)
 			x := newMLADecode(g, i, rec)
-			rec.Fit = say("mla decode", key, score(out, func(s *Sample) float64 { return timeMLADecode(&x, s) }))
+			price := func(s *Sample) float64 { return timeMLADecode(&x, s) }
+			form := score(out, price)
+			x.grid = gridFor(mlaDecodeAxes, in, price)
+			rec.Grid = x.grid.String()
+			rec.Fit = say("mla decode", key, form, score(out, price))
 			fw.MLADecode[key] = rec
 		}
 	}
+	SetPlain(k)
 	return k
 }
 

@@ -16,8 +16,9 @@ type gemm struct {
 	sm            int
 	tile          [len(tiles)]float64 // seconds a unit of k, per tile
 	tw, t1, p     float64             // seconds, seconds, -
+	flat          float64             // 2^(1/p-1): the p-norm of two terms over their sum, at least
 	split         bool
-	ba, bw, bo    float64 // bytes an element of A, B, C
+	ba, bw        float64 // bytes an element of A and of B
 	imem          float64 // seconds a byte
 	t0, q, tr     float64 // seconds, seconds an element of A, seconds a row
 	grid          *Grid
@@ -37,8 +38,8 @@ func newGEMM(g *hardware.GPU, t dtype, k hardware.GEMM, l hardware.Launch, susta
 	info := types[t]
 	peak := g.Peak(info.peak)
 	out := gemm{
-		sm: max(g.SMs, 1), tw: k.TW * 1e-6, t1: k.T1 * 1e-6, p: k.P, split: k.T1 > 0,
-		ba: info.act, bw: info.weight, bo: 2, imem: 1 / (k.EM * g.HBMGBps * 1e9),
+		sm: max(g.SMs, 1), tw: k.TW * 1e-6, t1: k.T1 * 1e-6, p: max(k.P, 1), flat: math.Exp2(1/max(k.P, 1) - 1), split: k.T1 > 0,
+		ba: info.act, bw: info.weight, imem: 1 / (k.EM * g.HBMGBps * 1e9),
 		t0: l.T0 * 1e-6, tr: l.TR * 1e-6, ok: peak > 0 && k.EC > 0,
 	}
 	if info.quantize {
@@ -63,11 +64,11 @@ func norm(a, b, p float64) float64 {
 	if p == 1 {
 		return a + b
 	}
-	x := b / a
-	if x < 1e-4 { // the other term adds less than 1e-4 for every p >= 1
-		return a + b*math.Pow(x, p-1)/p
+	y := math.Exp(p * math.Log(b/a)) // math.Pow's care for special values costs twice the time
+	if y < 1e-9 {
+		return a
 	}
-	return a * math.Pow(1+math.Pow(x, p), 1/p)
+	return a * math.Exp(math.Log(1+y)/p)
 }
 
 // parts are the summands of an estimate, seconds.
@@ -76,10 +77,15 @@ type parts struct {
 	core, mem, launch float64
 }
 
-// time prices one product C[m,n] = A[m,k] B[k,n].
-func (g *gemm) time(m, n, k int) parts {
+// times scales all parts.
+func (p parts) times(f float64) parts {
+	return parts{total: p.total * f, core: p.core * f, mem: p.mem * f, launch: p.launch * f}
+}
+
+// time prices one product C[m,n] = A[m,k] B[k,n] with bo bytes of traffic for an element of C.
+func (g *gemm) time(m, n, k int, bo float64) parts {
 	fm, fn, fk := float64(m), float64(n), float64(k)
-	mem := (g.ba*fm*fk + g.bw*fn*fk + g.bo*fm*fn) * g.imem
+	mem := (g.ba*fm*fk + g.bw*fn*fk + bo*fm*fn) * g.imem
 	var blocks [len(tiles)]int
 	for i := range tiles {
 		blocks[i] = ((m + tiles[i][0] - 1) / tiles[i][0]) * ((n + tiles[i][1] - 1) / tiles[i][1])
@@ -105,7 +111,8 @@ func (g *gemm) time(m, n, k int) parts {
 				core = c
 			}
 		}
-		if math.Max(core, mem)+red >= best {
+		// A p-norm is no less than its larger term, nor than the mean of powers allows.
+		if max(core, mem, g.flat*(core+mem))+red >= best {
 			continue
 		}
 		if t := norm(core, mem, g.p) + red; t < best {
@@ -115,7 +122,7 @@ func (g *gemm) time(m, n, k int) parts {
 	p := parts{core: bestCore, mem: mem, launch: g.t0 + g.q*fm*fk + g.tr*fm + bestRed}
 	p.total = g.t0 + g.q*fm*fk + g.tr*fm + best
 	if g.grid != nil {
-		p.total *= g.grid.factor3(fm, fn, fk)
+		p.total *= g.grid.factor(coords(fm, fn, fk, 1))
 	}
 	return p
 }

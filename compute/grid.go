@@ -1,8 +1,11 @@
 package compute
 
 import (
+	"bytes"
+	"compress/flate"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 )
@@ -10,7 +13,7 @@ import (
 // Grid is a smooth correction of a form over the logarithms of its sizes: multilinear between knots. It carries what
 // the form cannot say, the library's choice among kernels, and ends flat beyond its outer knots, where the form alone
 // extrapolates. Its text is "axis;axis;...|base64", an axis being its knots as powers of two ("0,2,4") and the values
-// one signed byte a knot, in hundredths of the natural logarithm.
+// one signed byte a knot, in hundredths of the natural logarithm, deflated.
 type Grid struct {
 	knots [][]float64 // log2, ascending
 	vals  []float64   // ln factor, last axis fastest
@@ -39,15 +42,8 @@ func locate(knots []float64, v float64) (int, float64) {
 	return i, (v - knots[i]) / (knots[i+1] - knots[i])
 }
 
-func (g *Grid) factor3(a, b, c float64) float64 {
-	x := [4]float64{log2(a), log2(b), log2(c)}
-	return math.Exp(g.at(&x, 3))
-}
-
-func (g *Grid) factor4(a, b, c, d float64) float64 {
-	x := [4]float64{log2(a), log2(b), log2(c), log2(d)}
-	return math.Exp(g.at(&x, 4))
-}
+// factor is the correction at the given coordinates.
+func (g *Grid) factor(x [4]float64) float64 { return math.Exp(g.at(&x, len(g.knots))) }
 
 // at interpolates.
 func (g *Grid) at(x *[4]float64, dims int) float64 {
@@ -95,7 +91,11 @@ func (g *Grid) String() string {
 	for i, v := range g.vals {
 		b[i] = byte(int8(math.Round(math.Max(-127, math.Min(127, v/unit)))))
 	}
-	return strings.Join(axes, ";") + "|" + base64.RawStdEncoding.EncodeToString(b)
+	var packed bytes.Buffer
+	w, _ := flate.NewWriter(&packed, flate.BestCompression) // the level is valid: no error
+	w.Write(b)                                              // into memory: no error
+	w.Close()
+	return strings.Join(axes, ";") + "|" + base64.RawStdEncoding.EncodeToString(packed.Bytes())
 }
 
 // maxGrid caps the values of a grid.
@@ -128,7 +128,11 @@ func ParseGrid(s string, dims int) (*Grid, error) {
 			return nil, fmt.Errorf("grid has more than %d values", maxGrid)
 		}
 	}
-	b, err := base64.RawStdEncoding.DecodeString(data)
+	packed, err := base64.RawStdEncoding.DecodeString(data)
+	if err != nil {
+		return nil, fmt.Errorf("grid values: %w", err)
+	}
+	b, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), int64(n)+1))
 	if err != nil {
 		return nil, fmt.Errorf("grid values: %w", err)
 	}

@@ -14,7 +14,8 @@ type gridPoint struct {
 type gridPenalty struct{ bend, shrink float64 }
 
 // fitGrid finds the values of a grid by weighted least squares, reweighted five times towards least absolute
-// deviations so that outliers do not drag their neighbours. The knots are given.
+// deviations so that outliers do not drag their neighbours. The knots are given. The normal equations are sparse and
+// well conditioned by the penalty, so conjugate gradients solve them without a matrix.
 func fitGrid(knots [][]float64, pts []gridPoint, pen gridPenalty) *Grid {
 	g := &Grid{knots: knots}
 	n := 1
@@ -23,26 +24,22 @@ func fitGrid(knots [][]float64, pts []gridPoint, pen gridPenalty) *Grid {
 	}
 	g.vals = make([]float64, n)
 	dims := len(knots)
-	base := penalty(knots, pen)
+	eq := equations{n: n, shrink: pen.shrink, rows: stiffness(knots, pen.bend)}
+	fixed := len(eq.rows)
 	for range 5 {
-		a := append([]float64(nil), base...)
+		eq.rows = eq.rows[:fixed]
 		b := make([]float64, n)
 		for i := range pts {
 			p := &pts[i]
 			w := p.w / math.Max(math.Abs(p.r-g.at(&p.x, dims)), 0.03)
-			corners, at, cw := g.corners(&p.x, dims)
-			for i := range corners {
-				b[at[i]] += w * cw[i] * p.r
-				for j := range corners {
-					if at[j] <= at[i] {
-						a[at[i]*n+at[j]] += w * cw[i] * cw[j]
-					}
-				}
+			r := row{w: w}
+			r.n, r.at, r.v = g.corners(&p.x, dims)
+			for i := range r.n {
+				b[r.at[i]] += w * r.v[i] * p.r
 			}
+			eq.rows = append(eq.rows, r)
 		}
-		cholesky(a, n)
-		solve(a, b, n)
-		copy(g.vals, b)
+		eq.solve(g.vals, b)
 	}
 	return g
 }
@@ -70,78 +67,124 @@ func (g *Grid) corners(x *[4]float64, dims int) (n int, at [16]int, w [16]float6
 	return n, at, w
 }
 
-// penalty is the matrix of the stiffness terms, row major, lower triangle.
-func penalty(knots [][]float64, pen gridPenalty) []float64 {
+// gridFor fits the correction of a form to the rows that it was fitted on.
+func gridFor(axes [][]float64, fit []Sample, price func(*Sample) float64) *Grid {
+	pts := make([]gridPoint, len(fit))
+	for i := range fit {
+		pts[i] = gridPoint{coordsOf(&fit[i]), math.Log(fit[i].Time / price(&fit[i])), 1}
+	}
+	g := fitGrid(axes, pts, stiff)
+	for i, v := range g.vals { // as stored
+		g.vals[i] = math.Round(math.Max(-127, math.Min(127, v/unit))) * unit
+	}
+	return g
+}
+
+// row is one squared term w (v.x[at])^2 of the objective.
+type row struct {
+	n  int
+	at [16]int
+	v  [16]float64
+	w  float64
+}
+
+// stiffness lists the squared terms that penalise bending along each axis.
+func stiffness(knots [][]float64, bend float64) []row {
 	n := 1
 	for _, k := range knots {
 		n *= len(k)
 	}
-	a := make([]float64, n*n)
-	for i := range n {
-		a[i*n+i] = pen.shrink
-	}
+	var out []row
 	stride := 1
 	for d := len(knots) - 1; d >= 0; d-- {
 		k := knots[d]
 		for i := range n {
 			j := i / stride % len(k)
+			var r row
 			switch {
 			case len(k) > 1 && j == 0: // first difference at the edge, weakly
-				add(a, n, []int{i, i + stride}, []float64{-1, 1}, 0.2*pen.bend)
+				r = row{n: 2, w: 0.2 * bend}
+				r.at[0], r.at[1], r.v[0], r.v[1] = i, i+stride, -1, 1
 			case j+1 < len(k) && j > 0:
 				h1, h2 := k[j]-k[j-1], k[j+1]-k[j]
-				add(a, n, []int{i - stride, i, i + stride}, []float64{h2 / (h1 + h2), -1, h1 / (h1 + h2)}, 4*pen.bend)
+				r = row{n: 3, w: 4 * bend}
+				r.at[0], r.at[1], r.at[2] = i-stride, i, i+stride
+				r.v[0], r.v[1], r.v[2] = h2/(h1+h2), -1, h1/(h1+h2)
+			default:
+				continue
 			}
+			out = append(out, r)
 		}
 		stride *= len(k)
 	}
-	return a
+	return out
 }
 
-// add adds w v v' at the given indices.
-func add(a []float64, n int, at []int, v []float64, w float64) {
-	for i := range at {
-		for j := range at {
-			if at[j] <= at[i] {
-				a[at[i]*n+at[j]] += w * v[i] * v[j]
-			}
+// equations are the normal equations (sum of w v v' + shrink I) x = b.
+type equations struct {
+	n      int
+	shrink float64
+	rows   []row
+}
+
+func (e *equations) apply(x, y []float64) {
+	for i := range y {
+		y[i] = e.shrink * x[i]
+	}
+	for i := range e.rows {
+		r := &e.rows[i]
+		dot := 0.0
+		for j := range r.n {
+			dot += r.v[j] * x[r.at[j]]
+		}
+		dot *= r.w
+		for j := range r.n {
+			y[r.at[j]] += dot * r.v[j]
 		}
 	}
 }
 
-// cholesky factors the lower triangle of a in place.
-func cholesky(a []float64, n int) {
-	for j := range n {
-		rj := a[j*n : j*n+j+1]
-		for i := j; i < n; i++ {
-			ri := a[i*n : i*n+j+1]
-			s := ri[j]
-			for k := range j {
-				s -= ri[k] * rj[k]
-			}
-			if i == j {
-				rj[j] = math.Sqrt(math.Max(s, 1e-12))
-			} else {
-				ri[j] = s / rj[j]
-			}
+// solve improves x by conjugate gradients (Hestenes and Stiefel 1952) with the diagonal as preconditioner, until the
+// residual has fallen to a millionth or for 400 rounds.
+func (e *equations) solve(x, b []float64) {
+	n := e.n
+	diag := make([]float64, n)
+	for i := range diag {
+		diag[i] = e.shrink
+	}
+	for i := range e.rows {
+		r := &e.rows[i]
+		for j := range r.n {
+			diag[r.at[j]] += r.w * r.v[j] * r.v[j]
 		}
 	}
-}
-
-// solve replaces b by the solution of L L' x = b.
-func solve(a, b []float64, n int) {
-	for i := range n {
-		s := b[i]
-		for k := range i {
-			s -= a[i*n+k] * b[k]
-		}
-		b[i] = s / a[i*n+i]
+	r, p, ap := make([]float64, n), make([]float64, n), make([]float64, n)
+	e.apply(x, r)
+	rz, start := 0.0, 0.0
+	for i := range r {
+		r[i] = b[i] - r[i]
+		p[i] = r[i] / diag[i]
+		rz += r[i] * p[i]
+		start += b[i] * b[i] / diag[i]
 	}
-	for i := n - 1; i >= 0; i-- {
-		s := b[i]
-		for k := i + 1; k < n; k++ {
-			s -= a[k*n+i] * b[k]
+	for range 400 {
+		if rz <= 1e-12*start {
+			return
 		}
-		b[i] = s / a[i*n+i]
+		e.apply(p, ap)
+		pap := 0.0
+		for i := range p {
+			pap += p[i] * ap[i]
+		}
+		alpha, next := rz/pap, 0.0
+		for i := range x {
+			x[i] += alpha * p[i]
+			r[i] -= alpha * ap[i]
+			next += r[i] * r[i] / diag[i]
+		}
+		for i := range p {
+			p[i] = r[i]/diag[i] + next/rz*p[i]
+		}
+		rz = next
 	}
 }

@@ -36,8 +36,8 @@ func Balanced(m, topk, experts, ep int) Load {
 func Random(m, topk, experts, ep int, skew float64) Load {
 	local := float64(experts) / float64(ep)
 	skew = math.Min(math.Max(skew, 1), float64(ep))
-	slots := skew * float64(m*topk) / float64(ep)
-	p := math.Min(skew*float64(topk)/float64(experts), 1)
+	p := math.Min(skew*float64(topk)/float64(experts), 1) // that one expert of this GPU is among a token's choices
+	slots := local * p * float64(m)
 	none := math.Pow(1-p, float64(m))
 	l := Load{Slots: slots, Active: local * (1 - none)}
 	mean := float64(m) * p

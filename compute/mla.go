@@ -38,19 +38,16 @@ func newMLAPrefill(g *hardware.GPU, k hardware.MLAPrefill, sustained float64) ml
 	return out
 }
 
-func (a *mlaPrefill) time(b, s, c, h int) parts {
-	tiles, last, nq := pairs(s, a.t, 0)
-	if c > s {
-		extra := float64((c - s + a.t - 1) / a.t)
-		tiles += nq * extra
-		last += extra
-	}
+func (a *mlaPrefill) time(b, s, c, h, w int) parts {
+	tiles, last, nq := pairs(s, a.t, w)
+	extra := before(s, c, w, a.t, nq)
+	tiles, last = tiles+extra.pairs, last+extra.last
 	t2 := float64(a.t) * float64(a.t)
 	core := float64(b*h)*(tiles*t2*a.per+nq*a.tcta)/a.sm + a.tail*last*t2*a.per
 	mem := float64(b) * float64(s) * (2048*float64(h) + 4608) * a.lin
 	p := parts{core: core, mem: mem, launch: a.t0, total: a.t0 + core + mem}
 	if a.grid != nil {
-		p.total *= a.grid.factor3(float64(b), float64(s), float64(h))
+		p.total *= a.grid.factor(coords(float64(b*h), float64(s), float64(h), 1))
 	}
 	return p
 }
@@ -99,7 +96,7 @@ func (a *mlaDecode) time(b, l, h int) parts {
 	p.core, p.mem = lat+math1, read+q
 	p.total = p.launch + lat + math.Max(read, math1) + q
 	if a.grid != nil {
-		p.total *= a.grid.factor3(float64(b), fl, float64(h))
+		p.total *= a.grid.factor(coords(float64(b), fl, float64(h), 1))
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package compute
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sort"
 	"strings"
 
@@ -25,6 +26,18 @@ type Options struct {
 // V most likely share one buffer; PyTorch on H200 with real K and V reaches 0.94 of the datasheet (4 measured shapes).
 const planEM = 0.9
 
+// smallEC is the tensor-core fraction of small operations that compute, such as chunked scans: that of prefill
+// attention in plain kernels, no better known.
+const smallEC = 0.6
+
+// planOverlap is how sharply a block's time and memory traffic overlap in a deployment, at least. In the tables K and V in
+// one buffer halve the traffic and the fit adds the two up; with twice the traffic the blocks' time hides behind it, as it
+// does in the plain kernels, which lose 6 % to it.
+const planOverlap = 3
+
+// planWide widens the interval of decode attention for what planEM and planOverlap assume.
+const planWide = 0.85
+
 // DefaultFramework is what an empty Options.Framework means.
 const DefaultFramework = "trtllm"
 
@@ -42,7 +55,8 @@ type Model struct {
 	mlaPre     [numAttnKeys]mlaPrefill
 	mlaDec     [numAttnKeys]mlaDecode
 	moes       [numTypes]moe
-	small, ibw float64
+	small, ibw float64 // seconds a small kernel, seconds a byte
+	iflop      float64 // seconds a FLOP of small operations that compute: scans, indexers
 	hopper     bool
 }
 
@@ -89,6 +103,7 @@ func New(gpu *hardware.GPU, kernels *hardware.Kernels, o Options) (*Model, error
 	var errs []error
 	m.ibw = 1 / (orOne(fw.Small.EM) * gpu.HBMGBps * 1e9)
 	m.small = fw.Small.T0 * 1e-6
+	m.iflop = 1 / (smallEC * m.sustained * gpu.Peak("bf16"))
 	errs = append(errs, m.matrices(kernels, fw)...)
 	errs = append(errs, m.attention(fw, o.Table)...)
 	errs = append(errs, m.experts(fw)...)
@@ -145,12 +160,12 @@ func (m *Model) matrices(k *hardware.Kernels, fw *hardware.Framework) []error {
 			for i := range g.tile {
 				g.tile[i] *= 2
 			}
-			g.ba, g.bo = 4, 4
+			g.ba = 4
 		}
 		g.flags, g.band = flags, bandOf(rec.Fit)
-		if rec.Grid != "" {
+		if launch.Grid != "" && from == t {
 			var err error
-			if g.grid, err = ParseGrid(rec.Grid, 3); err != nil {
+			if g.grid, err = ParseGrid(launch.Grid, 3); err != nil {
 				errs = append(errs, fmt.Errorf("gemm %s of %s: %w", types[t].name, m.gpu.System, err))
 			}
 		}
@@ -167,7 +182,7 @@ var near = [numTypes][]dtype{
 	fp8Block:  {fp8Block, fp8, fp8Static},
 	nvfp4:     {nvfp4},
 	i8:        {i8, fp8Static, fp8},
-	mxfp4:     {mxfp4},
+	mxfp4:     {mxfp4, mxfp4a8, nvfp4},
 	mxfp4a8:   {mxfp4a8, fp8},
 	int4:      {int4, mxfp4},
 	fp32:      {bf16},
@@ -243,15 +258,22 @@ func (m *Model) attention(fw *hardware.Framework, table bool) []error {
 			records = fw.DecodeTable
 		}
 		if r, from, flags, ok := pick(records, key, m.gpu); ok {
-			if !table {
-				r.EMX, r.EMM = planEM, planEM
-				r.Grid = "" // fitted on the table's memory layout
+			if !table && m.framework == DefaultFramework {
+				for _, p := range []*hardware.DecodePath{&r.Grouped, &r.PerHead} {
+					p.EM, p.P = math.Min(p.EM, planEM), math.Max(p.P, planOverlap)
+					p.Grid = "" // fitted on the table's memory layout
+				}
+				if r.Fit.Lo > 0 {
+					r.Fit.Lo, r.Fit.Hi = r.Fit.Lo*planWide, r.Fit.Hi/planWide
+				}
 				if fw.DecodeTable != nil {
 					flags |= BorrowedPath
 				}
 			}
 			d := newDecode(m.gpu, key, r)
-			d.flags, d.band, d.grid = flags, bandOf(r.Fit), grid(r.Grid, 4, "decode attention "+attnKeys[from])
+			d.flags, d.band = flags, bandOf(r.Fit)
+			d.grouped.grid = grid(r.Grouped.Grid, 3, "decode attention "+attnKeys[from])
+			d.perHead.grid = grid(r.PerHead.Grid, 3, "decode attention "+attnKeys[from])
 			m.decodes[key] = d
 		}
 		if r, from, flags, ok := pick(fw.MLAPrefill, key, m.gpu); ok {
@@ -295,7 +317,7 @@ func (m *Model) experts(fw *hardware.Framework) []error {
 		x.flags, x.band = flags, bandOf(rec.Fit)
 		if rec.Grid != "" {
 			var err error
-			if x.grid, err = ParseGrid(rec.Grid, 3); err != nil {
+			if x.grid, err = ParseGrid(rec.Grid, 4); err != nil {
 				errs = append(errs, fmt.Errorf("moe %s of %s: %w", types[t].name, m.gpu.System, err))
 			}
 		}

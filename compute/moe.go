@@ -12,7 +12,7 @@ type moe struct {
 	sm         float64
 	tile       [len(moeTiles)]float64
 	tw, p      float64
-	t0, te     float64
+	t0, te, tr float64
 	w, act     float64 // bytes a weight; bytes of a quantized activation
 	imem, iact float64
 	ok         bool
@@ -30,7 +30,7 @@ func newMoE(g *hardware.GPU, t dtype, k hardware.MoE, sustained float64) moe {
 	peak := g.Peak(info.peak)
 	bw := g.HBMGBps * 1e9
 	out := moe{
-		sm: float64(max(g.SMs, 1)), tw: k.TW * 1e-6, p: k.P, t0: k.T0 * 1e-6, te: k.TE * 1e-9, w: info.weight, act: info.act,
+		sm: float64(max(g.SMs, 1)), tw: k.TW * 1e-6, p: k.P, t0: k.T0 * 1e-6, te: k.TE * 1e-9, tr: k.TR * 1e-9, w: info.weight, act: info.act,
 		imem: 1 / (k.EM * bw), iact: 1 / (k.EA * bw), ok: peak > 0 && k.EC > 0,
 	}
 	for i, s := range moeTiles {
@@ -42,9 +42,14 @@ func newMoE(g *hardware.GPU, t dtype, k hardware.MoE, sustained float64) moe {
 // moeShape is one layer on one GPU.
 type moeShape struct {
 	tokens, hidden, inter int // inter is this GPU's share
-	local                 float64
+	pairs                 int // (token, expert) pairs of the whole expert-parallel group
+	local, ep             float64
 	gated                 bool
 	load                  Load
+}
+
+func (s *moeShape) coords() [4]float64 {
+	return coords(math.Max(s.load.Slots, 1)/math.Max(s.load.Active, 1), s.local, float64(s.hidden)*float64(s.inter), s.ep)
 }
 
 func (a *moe) time(s *moeShape) parts {
@@ -66,10 +71,10 @@ func (a *moe) time(s *moeShape) parts {
 	}
 	mem := s.load.Active * (g + 1) * h * i * a.w * a.imem
 	act := (2*float64(s.tokens)*h + s.load.Slots*(h*(2+a.act)+2*g*i+2*a.act*i+4*h)) * a.iact
-	p := parts{core: core, mem: mem + act, launch: a.t0 + a.te*s.local}
+	p := parts{core: core, mem: mem + act, launch: a.t0 + a.te*s.local + a.tr*float64(s.pairs)}
 	p.total = p.launch + norm(core, mem, a.p) + act
 	if a.grid != nil {
-		p.total *= a.grid.factor3(s.load.Slots/math.Max(s.load.Active, 1), s.local, h*i)
+		p.total *= a.grid.factor(s.coords())
 	}
 	return p
 }

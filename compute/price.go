@@ -2,6 +2,7 @@ package compute
 
 import (
 	"fmt"
+	"math"
 
 	"rankmap/model"
 )
@@ -13,7 +14,8 @@ const maxSize = 1 << 31
 // absurd, on unknown types, and on kinds that the framework's records do not cover. It does not allocate.
 //
 // More memory bandwidth never makes a price higher. Sizes do not always act monotonically: a matrix of 129 rows costs a
-// second row of tiles, and a slightly longer K may split better over idle SMs.
+// second row of tiles, a slightly longer K may split better over idle SMs, and before Blackwell decode attention of few
+// sequences runs a slower kernel than that of many.
 func (m *Model) Price(op model.ComputeOp) (Estimate, error) {
 	if op.Kind == model.MoE {
 		if err := checkMoE(&op); err != nil {
@@ -41,14 +43,28 @@ func (m *Model) price(op *model.ComputeOp) (Estimate, error) {
 	case model.MLAPrefill, model.MLADecode:
 		return m.priceMLA(op)
 	case model.Elementwise:
-		if op.Bytes < 0 || op.Kernels < 0 {
+		if op.Bytes < 0 || op.Kernels < 0 || !(op.FLOPs >= 0) || math.IsInf(op.FLOPs, 0) {
 			return Estimate{}, fmt.Errorf("%s: %d bytes in %d kernels, want 0 or more", op.Name, op.Bytes, op.Kernels)
 		}
-		p := parts{mem: float64(op.Bytes) * m.ibw, launch: float64(op.Kernels) * m.small}
-		p.total = p.mem + p.launch
+		p := parts{mem: float64(op.Bytes) * m.ibw, launch: float64(op.Kernels) * m.small, core: op.FLOPs * m.iflop}
+		p.total = p.launch + math.Max(p.mem, p.core)
 		return m.finish(p, smallBand, 0), nil
 	}
 	return Estimate{}, fmt.Errorf("%s: unknown kind of computation %d", op.Name, op.Kind)
+}
+
+// What a gradient costs in forwards: flash attention's backward runs 5 products for the forward's 2 (it recomputes the
+// scores), an expert layer's runs the input's and the weight's product for each forward one.
+const (
+	attnBackward = 2.5
+	moeBackward  = 2
+)
+
+func backward(op *model.ComputeOp, factor float64) float64 {
+	if op.Backward {
+		return factor
+	}
+	return 1
 }
 
 // smallBand is the spread of the copy and elementwise kernels measured on H200.
@@ -79,7 +95,14 @@ func (m *Model) priceGEMM(op *model.ComputeOp) (Estimate, error) {
 	if m.hopper && t == bf16 && op.M > 64 && op.M <= 128 && op.N >= 28672 {
 		f |= PoorKernel
 	}
-	return m.finish(g.time(op.M, op.N, op.K), g.band, f), nil
+	out := 2.0
+	switch {
+	case op.OutBytes > 0:
+		out = float64(op.OutBytes)
+	case t == fp32:
+		out = 4
+	}
+	return m.finish(g.time(op.M, op.N, op.K, out), g.band, f), nil
 }
 
 func (m *Model) priceAttention(op *model.ComputeOp) (Estimate, error) {
@@ -97,7 +120,8 @@ func (m *Model) priceAttention(op *model.ComputeOp) (Estimate, error) {
 		if !a.ok || !inRange(op.Tokens, c) {
 			return Estimate{}, fmt.Errorf("%s: cannot price %s attention over %d tokens on %s in %s", op.Name, attnKeys[key], op.Tokens, m.gpu.System, m.framework)
 		}
-		return m.finish(a.time(op.Batch, op.Tokens, c, op.Heads, op.KVHeads, op.HeadDim, op.Window), a.band, f|a.flags), nil
+		p := a.time(op.Batch, op.Tokens, c, op.Heads, op.KVHeads, op.HeadDim, op.Window)
+		return m.finish(p.times(backward(op, attnBackward)), a.band, f|a.flags), nil
 	}
 	a := &m.decodes[key]
 	if !a.ok || !inRange(op.Context) {
@@ -124,7 +148,8 @@ func (m *Model) priceMLA(op *model.ComputeOp) (Estimate, error) {
 		if !a.ok || !inRange(op.Tokens, c) {
 			return Estimate{}, fmt.Errorf("%s: cannot price %s latent attention over %d tokens on %s in %s", op.Name, attnKeys[key], op.Tokens, m.gpu.System, m.framework)
 		}
-		return m.finish(a.time(op.Batch, op.Tokens, c, op.Heads), a.band, f|a.flags), nil
+		p := a.time(op.Batch, op.Tokens, c, op.Heads, op.Window)
+		return m.finish(p.times(backward(op, attnBackward)), a.band, f|a.flags), nil
 	}
 	a := &m.mlaDec[key]
 	if !a.ok || !inRange(op.Context) {
@@ -159,5 +184,6 @@ func (m *Model) priceMoE(op *model.ComputeOp, l Load) (Estimate, error) {
 		f |= ManyRanks
 	}
 	s := shapeOf(op, l)
-	return m.finish(x.time(&s), x.band, f), nil
+	p := x.time(&s)
+	return m.finish(p.times(backward(op, moeBackward)), x.band, f), nil
 }

@@ -26,7 +26,7 @@ func (c *Cluster) check(p *problems) {
 	}
 	for i := range c.Classes {
 		p.at = place{i, -1, -1}
-		c.Classes[i].check(p, i)
+		c.Classes[i].check(p)
 	}
 	c.checkNodes(p)
 	p.at = nowhere
@@ -104,8 +104,8 @@ func (c *Cluster) checkUUIDs(p *problems) {
 func (c *Cluster) checkTiers(p *problems) {
 	seen := map[string]string{}
 	for _, t := range c.Fabric.Tiers {
-		if v := t.Oversubscription; v != 0 && (v < 1 || math.IsNaN(v) || math.IsInf(v, 0)) {
-			p.add("fabric tier %q: oversubscription is %v, want at least 1, or 0 when unknown", t.Name, v)
+		if v := t.Oversubscription; v < 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+			p.add("fabric tier %q: oversubscription is %v, want downlinks over uplinks, or 0 when unknown", t.Name, v)
 		}
 		for _, s := range t.Switches {
 			if was, dup := seen[s]; dup {
@@ -116,10 +116,7 @@ func (c *Cluster) checkTiers(p *problems) {
 	}
 }
 
-func (k *NodeClass) check(p *problems, i int) {
-	if k.Name == "" {
-		p.add("class %d has no name", i)
-	}
+func (k *NodeClass) check(p *problems) {
 	if len(k.GPUs) == 0 {
 		p.add("class %q has no GPUs", k.Name)
 	}
@@ -138,6 +135,9 @@ func (k *NodeClass) check(p *problems, i int) {
 	}
 	for n := range k.NICs {
 		checkRate(p, "class \""+k.Name+"\": NIC "+k.NICs[n].Name, "rate", k.NICs[n].Rate)
+	}
+	if s := k.LinkScale; s < 0 || s > 1000 || math.IsNaN(s) {
+		p.add("class %q: NVLink scale is %v, want 0 to 1000", k.Name, s)
 	}
 	k.checkLinks(p)
 	checkMatrix(p, k.Name, "GPU paths", k.GPUPaths, len(k.GPUs), len(k.GPUs), true)

@@ -35,7 +35,7 @@ func cloneMatrix(m [][]PathKind) [][]PathKind {
 }
 
 func (f Fabric) clone() Fabric {
-	f.Tiers = slices.Clone(f.Tiers)
+	f.Tiers, f.NVSwitches = slices.Clone(f.Tiers), slices.Clone(f.NVSwitches)
 	for i := range f.Tiers {
 		f.Tiers[i].Switches = slices.Clone(f.Tiers[i].Switches)
 	}

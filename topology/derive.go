@@ -269,7 +269,21 @@ func (k *NodeClass) deriveLinks(gpus []gpuInfo) {
 		if u.sheet == nil || u.sheet.NVLinkGBps == 0 {
 			u.linkBW = k.statedRate(g) * units.Bandwidth(u.linksUp)
 		}
+		u.linkBW *= k.scale()
 	}
+}
+
+// scale is the what-if factor on NVLink rates.
+func (k *NodeClass) scale() units.Bandwidth {
+	if k.LinkScale == 0 {
+		return 1
+	}
+	return units.Bandwidth(k.LinkScale)
+}
+
+// bundle is the rate of all links of a bundle together; 0 unknown.
+func (k *NodeClass) bundle(d *classInfo, l NVLink) units.Bandwidth {
+	return min(perLink(d.gpus[l.A].sheet, l.PerLink), perLink(d.gpus[l.B].sheet, l.PerLink)) * units.Bandwidth(l.Count) * k.scale()
 }
 
 // statedRate is the slowest rate that a source states for one link of GPU g; 0 when none does.
@@ -327,7 +341,7 @@ func (k *NodeClass) deriveIslands(d *classInfo) {
 		}
 		link.join(l.A, l.B)
 		if d.pair != nil {
-			bw := min(perLink(d.gpus[l.A].sheet, l.PerLink), perLink(d.gpus[l.B].sheet, l.PerLink)) * units.Bandwidth(l.Count)
+			bw := k.bundle(d, l)
 			d.pair[l.A*len(k.GPUs)+l.B], d.pair[l.B*len(k.GPUs)+l.A] = bw, bw
 		}
 	}

@@ -197,6 +197,7 @@ func (r *docReader) readNVLink(k *NodeClass, d *ClassDoc) {
 	if v == nil {
 		return
 	}
+	k.LinkScale = v.Scale
 	if v.Wiring != nil {
 		k.Wiring = *v.Wiring
 	}
@@ -323,6 +324,7 @@ func (r *docReader) readFabric() {
 	if d.NICRate != nil {
 		f.NICRate = units.Bandwidth(*d.NICRate)
 	}
+	f.NVSwitches = r.expand(d.Line, d.NVSwitches, -1)
 	for _, t := range d.Tiers {
 		tier := Tier{Name: t.Name, Oversubscription: t.Oversubscription, RailOptimized: t.RailOptimized}
 		for _, s := range t.Switches {

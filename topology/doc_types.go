@@ -20,9 +20,9 @@ type Doc struct {
 	Name       string     `yaml:"name" json:"name" strict:"required"`
 	Unit       *UnitDoc   `yaml:"unit,omitempty" json:"unit,omitempty"`
 	Classes    []ClassDoc `yaml:"classes" json:"classes" strict:"required"`
-	Nodes      []NodeDoc  `yaml:"nodes" json:"nodes" strict:"required"`
+	Nodes      []NodeDoc  `yaml:"nodes" json:"nodes" strict:"lines,required"`
 	Fabric     *FabricDoc `yaml:"fabric,omitempty" json:"fabric,omitempty"`
-	Facts      []FactDoc  `yaml:"facts,omitempty" json:"facts,omitempty"`
+	Facts      []FactDoc  `yaml:"facts,omitempty" json:"facts,omitempty" strict:"lines"`
 }
 
 // UnitDoc says what the document's nodes are together, for presets: count N stands for N such units.
@@ -36,9 +36,9 @@ type UnitDoc struct {
 // ClassDoc is a node class. Distances come from GPUPaths, PCIePaths and NICPaths where given, else from Distances.
 type ClassDoc struct {
 	Name      string        `yaml:"name" json:"name" strict:"required"`
-	GPUs      []GPUDoc      `yaml:"gpus" json:"gpus" strict:"required"`
-	NICs      []NICDoc      `yaml:"nics,omitempty" json:"nics,omitempty"`
-	Switches  []SwitchDoc   `yaml:"switches,omitempty" json:"switches,omitempty"`
+	GPUs      []GPUDoc      `yaml:"gpus" json:"gpus" strict:"lines,required"`
+	NICs      []NICDoc      `yaml:"nics,omitempty" json:"nics,omitempty" strict:"lines"`
+	Switches  []SwitchDoc   `yaml:"switches,omitempty" json:"switches,omitempty" strict:"lines"`
 	NVLink    *NVLinkDoc    `yaml:"nvlink,omitempty" json:"nvlink,omitempty"`
 	Distances *DistancesDoc `yaml:"distances,omitempty" json:"distances,omitempty"`
 	GPUPaths  []PathRow     `yaml:"gpuPaths,omitempty" json:"gpuPaths,omitempty"`
@@ -119,7 +119,8 @@ type NVLinkDoc struct {
 	Wiring *NVLinkKind `yaml:"wiring,omitempty" json:"wiring,omitempty"`
 	Links  int         `yaml:"links,omitempty" json:"links,omitempty" strict:"max=1024"`
 	GBps   float64     `yaml:"gbps,omitempty" json:"gbps,omitempty"` // one link one way, GB/s; empty = by the GPU model
-	Pairs  []PairDoc   `yaml:"pairs,omitempty" json:"pairs,omitempty"`
+	Pairs  []PairDoc   `yaml:"pairs,omitempty" json:"pairs,omitempty" strict:"lines"`
+	Scale  float64     `yaml:"scale,omitempty" json:"scale,omitempty" strict:"max=1000"` // what-if: all rates times this
 	Line   int         `yaml:"-" json:"-" strict:"line"`
 }
 
@@ -153,8 +154,8 @@ type NodeDoc struct {
 	Pod    string     `yaml:"pod,omitempty" json:"pod,omitempty"`
 	Rack   string     `yaml:"rack,omitempty" json:"rack,omitempty"`
 	Bad    string     `yaml:"bad,omitempty" json:"bad,omitempty"`
-	GPUs   []IdentDoc `yaml:"gpus,omitempty" json:"gpus,omitempty"`
-	NICs   []IdentDoc `yaml:"nics,omitempty" json:"nics,omitempty"`
+	GPUs   []IdentDoc `yaml:"gpus,omitempty" json:"gpus,omitempty" strict:"lines"`
+	NICs   []IdentDoc `yaml:"nics,omitempty" json:"nics,omitempty" strict:"lines"`
 	Line   int        `yaml:"-" json:"-" strict:"line"`
 }
 
@@ -172,16 +173,17 @@ type IdentDoc struct {
 
 // FabricDoc is the network.
 type FabricDoc struct {
-	Kind    FabricKind `yaml:"kind,omitempty" json:"kind,omitempty"`
-	NICRate *Rate      `yaml:"nicRate,omitempty" json:"nicRate,omitempty"`
-	Tiers   []TierDoc  `yaml:"tiers,omitempty" json:"tiers,omitempty"`
-	Line    int        `yaml:"-" json:"-" strict:"line"`
+	Kind       FabricKind `yaml:"kind,omitempty" json:"kind,omitempty"`
+	NICRate    *Rate      `yaml:"nicRate,omitempty" json:"nicRate,omitempty"`
+	Tiers      []TierDoc  `yaml:"tiers,omitempty" json:"tiers,omitempty" strict:"lines"`
+	NVSwitches string     `yaml:"nvswitches,omitempty" json:"nvswitches,omitempty"` // of each rack: a host list
+	Line       int        `yaml:"-" json:"-" strict:"line"`
 }
 
 // TierDoc is one level of the network. Switches are host lists.
 type TierDoc struct {
 	Name             string   `yaml:"name" json:"name" strict:"required"`
-	Switches         []string `yaml:"switches,omitempty" json:"switches,omitempty"`
+	Switches         []string `yaml:"switches,omitempty" json:"switches,omitempty" strict:"lines"`
 	Oversubscription float64  `yaml:"oversubscription,omitempty" json:"oversubscription,omitempty"`
 	RailOptimized    bool     `yaml:"railOptimized,omitempty" json:"railOptimized,omitempty"`
 }

@@ -5,8 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
+	"rankmap/internal/strictyaml"
 	"rankmap/internal/units"
 )
 
@@ -14,13 +13,11 @@ import (
 func WriteYAML(w io.Writer, c *Cluster) error {
 	d := NewDoc(c)
 	d.APIVersion, d.Kind = APIVersion, KindCluster
-	e := yaml.NewEncoder(w)
-	e.SetIndent(2)
-	if err := e.Encode(d); err != nil {
-		return err
-	}
-	return e.Close()
+	return strictyaml.Write(w, d)
 }
+
+// MarshalYAML lets documents that contain a cluster write it as WriteYAML does.
+func (d *Doc) MarshalYAML() (any, error) { return strictyaml.Node(d) }
 
 // NewDoc puts a finished cluster in compact form, without apiVersion and kind.
 func NewDoc(c *Cluster) *Doc {
@@ -43,8 +40,8 @@ func NewDoc(c *Cluster) *Doc {
 		}
 		d.Nodes = append(d.Nodes, nd)
 	}
-	if f := &c.Fabric; f.Kind != "" || f.NICRate != 0 || len(f.Tiers) > 0 {
-		d.Fabric = &FabricDoc{Kind: f.Kind, NICRate: newRate(f.NICRate)}
+	if f := &c.Fabric; f.Kind != "" || f.NICRate != 0 || len(f.Tiers) > 0 || len(f.NVSwitches) > 0 {
+		d.Fabric = &FabricDoc{Kind: f.Kind, NICRate: newRate(f.NICRate), NVSwitches: CompressHosts(f.NVSwitches)}
 		for _, t := range f.Tiers {
 			td := TierDoc{Name: t.Name, Oversubscription: t.Oversubscription, RailOptimized: t.RailOptimized}
 			if len(t.Switches) > 0 {
@@ -180,11 +177,11 @@ func newNICDoc(run []NIC, position int) NICDoc {
 }
 
 func newNVLinkDoc(k *NodeClass) *NVLinkDoc {
-	if k.Wiring == NVLinkNone && len(k.NVLinks) == 0 {
+	if k.Wiring == NVLinkNone && len(k.NVLinks) == 0 && k.LinkScale == 0 {
 		return nil
 	}
 	w := k.Wiring
-	d := &NVLinkDoc{Wiring: &w}
+	d := &NVLinkDoc{Wiring: &w, Scale: k.LinkScale}
 	n := len(k.GPUs)
 	uniform := len(k.NVLinks) == n*(n-1)/2 && len(k.NVLinks) > 0
 	for _, l := range k.NVLinks {

@@ -18,6 +18,7 @@ func (c *Cluster) Finish(cat *hardware.Catalog) error { return c.finish(cat, nil
 
 // finish is Finish for readers that can say where a problem stands.
 func (c *Cluster) finish(cat *hardware.Catalog, where func(place) string) error {
+	c.nameClasses()
 	p := newProblems()
 	c.check(p)
 	if len(p.list) > 0 {
@@ -34,6 +35,8 @@ func (c *Cluster) finish(cat *hardware.Catalog, where func(place) string) error 
 				k.NICs[n].Name = "NIC" + strconv.Itoa(k.NICs[n].Index)
 			}
 		}
+		k.checkCounts(p, sheets[i])
+		k.numberRails()
 		k.normalisePaths(p)
 	}
 	if len(p.list) > 0 {
@@ -51,6 +54,23 @@ func (c *Cluster) finish(cat *hardware.Catalog, where func(place) string) error 
 	slices.SortStableFunc(c.Facts, compareFacts)
 	c.Facts = slices.Compact(c.Facts)
 	return nil
+}
+
+// nameClasses gives every class a name of its own.
+func (c *Cluster) nameClasses() {
+	taken, last := make(map[string]bool, len(c.Classes)), map[string]int{}
+	for i := range c.Classes {
+		k := &c.Classes[i]
+		if k.Name == "" {
+			k.Name = "class" + strconv.Itoa(i)
+		}
+		base := k.Name
+		for taken[k.Name] {
+			last[base]++
+			k.Name = base + "-" + strconv.Itoa(last[base]+1)
+		}
+		taken[k.Name] = true
+	}
 }
 
 // resolveModels finds the datasheet of each GPU: by key, else by the driver's name. An unknown key is an error; an
@@ -80,6 +100,18 @@ func resolveModels(p *problems, k *NodeClass, cat *hardware.Catalog) []*hardware
 		}
 	}
 	return sheets
+}
+
+// checkCounts reports pairs with more links than the GPU has: then the model is wrong.
+func (k *NodeClass) checkCounts(p *problems, sheets []*hardware.GPU) {
+	for _, l := range k.NVLinks {
+		for _, g := range []int{l.A, l.B} {
+			if s := sheets[g]; s != nil && s.NVLinks > 0 && l.Count > s.NVLinks {
+				p.add("class %q: GPU %d and %d are joined by %d NVLinks, but a %s has %d: is the GPU model right?", k.Name, l.A, l.B, l.Count, s.System, s.NVLinks)
+				return
+			}
+		}
+	}
 }
 
 // mergeLinks stores each pair once, A < B: parallel bundles are added up, the two directions of one bundle (equal, or
@@ -198,4 +230,17 @@ func compareFacts(a, b Fact) int {
 		return c
 	}
 	return CompareNames(a.Value, b.Value)
+}
+
+// numberRails gives NICs the rail of their position where none states a rail (all unknown, or all left at zero): rail i
+// is the NICs with the same local index over all nodes.
+func (k *NodeClass) numberRails() {
+	for i := range k.NICs {
+		if r := k.NICs[i].Rail; r != k.NICs[0].Rail || r > 0 {
+			return
+		}
+	}
+	for i := range k.NICs {
+		k.NICs[i].Rail = i
+	}
 }

@@ -60,6 +60,12 @@ func expandHost(item string, room int) ([]string, error) {
 	if shut < open {
 		return nil, fmt.Errorf("%q: bracket not closed", clip(item))
 	}
+	ranges := strings.Split(item[open+1:shut], ",")
+	if n := countRanges(ranges); n > room {
+		return nil, fmt.Errorf("more than %d hosts", maxHosts)
+	} else if n > 0 {
+		room /= n
+	}
 	tails := []string{""}
 	if rest := item[shut+1:]; rest != "" {
 		var err error
@@ -68,7 +74,7 @@ func expandHost(item string, room int) ([]string, error) {
 		}
 	}
 	var all []string
-	for _, r := range strings.Split(item[open+1:shut], ",") {
+	for _, r := range ranges {
 		lo, hi, ranged := strings.Cut(r, "-")
 		if !ranged {
 			hi = lo
@@ -77,9 +83,6 @@ func expandHost(item string, room int) ([]string, error) {
 		b, errB := strconv.ParseUint(hi, 10, 32)
 		if errA != nil || errB != nil || b < a {
 			return nil, fmt.Errorf("range %q: want numbers such as 0-7", clip(r))
-		}
-		if int(b-a) >= room || (int(b-a)+1)*len(tails)+len(all) > room {
-			return nil, fmt.Errorf("more than %d hosts", maxHosts)
 		}
 		for v := a; v <= b; v++ {
 			s := strconv.FormatUint(v, 10)
@@ -94,24 +97,39 @@ func expandHost(item string, room int) ([]string, error) {
 	return all, nil
 }
 
-// CompressHosts is the inverse of ExpandHosts: neighbours that differ only in the number at their end share brackets,
-// runs of consecutive numbers become ranges.
+// countRanges is how many numbers the ranges hold, as far as they can be read.
+func countRanges(ranges []string) int {
+	n := 0
+	for _, r := range ranges {
+		lo, hi, ranged := strings.Cut(r, "-")
+		a, errA := strconv.ParseUint(lo, 10, 32)
+		b, errB := strconv.ParseUint(hi, 10, 32)
+		if ranged && errA == nil && errB == nil && b > a {
+			n += int(b - a)
+		}
+		n++
+	}
+	return n
+}
+
+// CompressHosts is the inverse of ExpandHosts: neighbours that differ only in the number at their end, or before their
+// domain, share brackets; runs of consecutive numbers become ranges.
 func CompressHosts(names []string) string {
 	var b strings.Builder
 	for i := 0; i < len(names); {
-		prefix, _ := splitNumber(names[i])
+		prefix, _, domain := splitNumber(names[i])
 		var ranges []string
 		next := i
 		for next < len(names) {
-			p, lo := splitNumber(names[next])
-			if p != prefix || lo == "" {
+			p, lo, d := splitNumber(names[next])
+			if p != prefix || lo == "" || d != domain {
 				break
 			}
 			last := next
 			for last+1 < len(names) && follows(names[last], names[last+1]) {
 				last++
 			}
-			if _, hi := splitNumber(names[last]); last > next {
+			if _, hi, _ := splitNumber(names[last]); last > next {
 				lo += "-" + hi
 			}
 			ranges = append(ranges, lo)
@@ -124,27 +142,31 @@ func CompressHosts(names []string) string {
 			b.WriteString(names[i])
 			next = i + 1
 		} else {
-			b.WriteString(prefix + "[" + strings.Join(ranges, ",") + "]")
+			b.WriteString(prefix + "[" + strings.Join(ranges, ",") + "]" + domain)
 		}
 		i = next
 	}
 	return b.String()
 }
 
-// splitNumber cuts the digits off the end of a name. Numbers too long to count with stay in the prefix.
-func splitNumber(s string) (prefix, digits string) {
+// splitNumber cuts a name into what stands before its last number, the number, and a domain after it (".example.org").
+// Numbers too long to count with stay in the prefix.
+func splitNumber(s string) (prefix, digits, domain string) {
+	if i := strings.IndexByte(s, '.'); i > 0 && digit(s[i-1]) && strings.Trim(s[i:], "0123456789.") != "" {
+		s, domain = s[:i], s[i:]
+	}
 	i := len(s)
 	for i > 0 && digit(s[i-1]) && len(s)-i < 9 {
 		i--
 	}
-	return s[:i], s[i:]
+	return s[:i], s[i:], domain
 }
 
 // follows says whether b is the name after a, written alike.
 func follows(a, b string) bool {
-	p, x := splitNumber(a)
-	q, y := splitNumber(b)
-	if p != q || x == "" || y == "" {
+	p, x, d := splitNumber(a)
+	q, y, e := splitNumber(b)
+	if p != q || d != e || x == "" || y == "" {
 		return false
 	}
 	n, err := strconv.Atoi(x)

@@ -5,7 +5,6 @@ import "rankmap/internal/units"
 // loadScratch counts who uses the shared links when many groups run at once.
 type loadScratch struct {
 	nic        []uint16 // by NIC of the cluster: groups whose traffic may leave by it
-	cross      []uint16 // those of them that pass a spine
 	island     []uint16 // by first GPU of the node + island: groups on that PCIe switch's uplink
 	port       []uint16 // by GPU: groups on its NVLinks
 	leafUsers  []uint16
@@ -22,7 +21,9 @@ func (s *Shaper) Load(groups [][]GPUID) error {
 			return err
 		}
 	}
-	s.finishLoad()
+	for _, g := range groups {
+		s.addDemand(g)
+	}
 	return nil
 }
 
@@ -52,7 +53,10 @@ func (s *Shaper) ShapeWith(members []GPUID, siblings [][]GPUID) (Shape, error) {
 			return Shape{}, err
 		}
 	}
-	s.finishLoad()
+	s.addDemand(members)
+	for _, g := range siblings {
+		s.addDemand(g)
+	}
 	if err := s.scan(members); err != nil {
 		return Shape{}, err
 	}
@@ -66,7 +70,7 @@ func (s *Shaper) resetLoad() {
 		for i := range c.Nodes {
 			nics += len(c.Classes[c.Nodes[i].Class].NICs)
 		}
-		l.nic, l.cross = make([]uint16, nics), make([]uint16, nics)
+		l.nic = make([]uint16, nics)
 		l.island, l.port = make([]uint16, len(c.gpuNode)), make([]uint16, len(c.gpuNode))
 		l.leafUsers, l.leafDemand = make([]uint16, len(c.leaves)), make([]units.Bandwidth, len(c.leaves))
 		l.dirty = make([]bool, len(c.Nodes))
@@ -75,7 +79,6 @@ func (s *Shaper) resetLoad() {
 		first, nic := int(c.Nodes[n].First), int(c.nodes[n].nic)
 		k := &c.Classes[c.Nodes[n].Class]
 		clear(l.nic[nic : nic+len(k.NICs)])
-		clear(l.cross[nic : nic+len(k.NICs)])
 		clear(l.island[first : first+len(k.GPUs)])
 		clear(l.port[first : first+len(k.GPUs)])
 		l.dirty[n] = false
@@ -123,9 +126,6 @@ func (s *Shaper) addLoad(members []GPUID) error {
 		first := int(c.nodes[node].nic)
 		for i := nics.next(0); i >= 0; i = nics.next(i + 1) {
 			bump(&l.nic[first+i])
-			if sh.CrossLeaf {
-				bump(&l.cross[first+i])
-			}
 		}
 	}
 	if sh.CrossLeaf {
@@ -143,19 +143,19 @@ func bump(n *uint16) {
 	}
 }
 
-// finishLoad adds up what all groups together ask of each leaf's uplinks.
-func (s *Shaper) finishLoad() {
-	c, l := s.c, &s.load
-	for _, node := range l.nodes {
-		leaf := c.nodes[node].leaf
-		if leaf < 0 {
-			continue
-		}
-		first := int(c.nodes[node].nic)
-		for i, rate := range c.derived[c.Nodes[node].Class].nics {
-			if all := l.nic[first+i]; all > 0 {
-				l.leafDemand[leaf] += rate * units.Bandwidth(l.cross[first+i]) / units.Bandwidth(all)
-			}
+// addDemand adds what one group, with its share of the NICs, asks of the leaves' uplinks. It needs the users of all
+// NICs, so it runs after every addLoad, and only where uplinks can be short.
+func (s *Shaper) addDemand(members []GPUID) {
+	short := false
+	for _, t := range s.c.Fabric.Tiers {
+		short = short || t.Oversubscription > 1
+	}
+	if !short || len(s.c.leaves) == 0 || s.scan(members) != nil {
+		return
+	}
+	if sh := s.describe(true); sh.CrossLeaf {
+		for _, leaf := range s.leaves {
+			s.load.leafDemand[leaf] += s.leafAt[leaf].demand
 		}
 	}
 }

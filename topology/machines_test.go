@@ -2,16 +2,19 @@ package topology
 
 import (
 	"os"
+	"sync"
 	"testing"
 
 	"rankmap/internal/hardware"
 	"rankmap/internal/units"
 )
 
+var loadCatalog = sync.OnceValues(func() (*hardware.Catalog, error) { return hardware.Load(os.DirFS("../configs")) })
+
 // catalog loads the datasheets of the repository.
 func catalog(t testing.TB) *hardware.Catalog {
 	t.Helper()
-	cat, err := hardware.Load(os.DirFS("../configs"))
+	cat, err := loadCatalog()
 	if err != nil {
 		t.Fatal(err)
 	}

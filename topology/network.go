@@ -94,34 +94,25 @@ func (s *Shaper) addPart(sh *Shape, node NodeID, d int32, part partSet, oneRail 
 		s.ends = append(s.ends, endScratch{first: n.First + GPUID(part.next(0)), leaf: c.nodes[node].leaf})
 	}
 	e := &s.ends[at]
-	var nics partSet
-	host := units.Bandwidth(0)
-	for g := part.next(0); g >= 0; g = part.next(g + 1) {
-		u := &info.gpus[g]
-		nics.addAll(&u.nics)
-		e.ranks++
-		e.rails |= u.rails
-		*oneRail &= u.rails
-		sh.NICPath = max(sh.NICPath, u.nicPath)
-		if u.pcieBW == 0 {
-			host = units.Bandwidth(math.Inf(1))
-		}
-		host += u.pcieBW
-	}
-	bw := units.Bandwidth(0)
-	for i := nics.next(0); i >= 0; i = nics.next(i + 1) {
-		rate := info.nics[i]
-		e.unknown = e.unknown || rate == 0
-		e.nics++
-		e.nic = int32(i)
-		if loaded {
-			users := max(1, int(s.load.nic[int(c.nodes[node].nic)+i]))
+	sum := s.nicSum(n.Class, info, part)
+	e.ranks += sum.ranks
+	e.nics += sum.nics
+	e.nic = sum.nic
+	e.rails |= sum.rails
+	e.unknown = e.unknown || sum.unknown
+	*oneRail &= sum.oneRail
+	sh.NICPath = max(sh.NICPath, sum.path)
+	bw := sum.bw
+	if loaded {
+		bw = 0
+		first := int(c.nodes[node].nic)
+		for i := sum.set.next(0); i >= 0; i = sum.set.next(i + 1) {
+			users := max(1, int(s.load.nic[first+i]))
 			sh.NICShare = max(sh.NICShare, users)
-			rate /= units.Bandwidth(users)
+			bw += info.nics[i] / units.Bandwidth(users)
 		}
-		bw += rate
 	}
-	bw = min(bw, host)
+	bw = min(bw, sum.host)
 	e.bw += bw
 	if leaf := c.nodes[node].leaf; leaf >= 0 {
 		l := &s.leafAt[leaf]
@@ -133,6 +124,55 @@ func (s *Shaper) addPart(sh *Shape, node NodeID, d int32, part partSet, oneRail 
 	} else {
 		sh.Leaves = -1
 	}
+}
+
+// nicSum is what the NICs offer to some GPUs of a node class.
+type nicSum struct {
+	ranks, nics, nic int32
+	set              partSet
+	host, bw         units.Bandwidth // the GPUs' host links; the NICs, all together
+	rails, oneRail   uint64          // rails of any, of every GPU
+	path             PathKind
+	unknown          bool
+}
+
+// maxCached bounds each cache of a Shaper. Real clusters need a handful of entries.
+const maxCached = 1 << 14
+
+// nicSum looks the answer up, or works it out the first time.
+func (s *Shaper) nicSum(class int, info *classInfo, part partSet) *nicSum {
+	key := ringKey{class, part}
+	if s.lastSum != nil && s.lastSumKey == key {
+		return s.lastSum
+	}
+	if sum := s.sums[key]; sum != nil {
+		s.lastSum, s.lastSumKey = sum, key
+		return sum
+	}
+	if len(s.sums) >= maxCached {
+		clear(s.sums)
+	}
+	sum := &nicSum{oneRail: ^uint64(0)}
+	for g := part.next(0); g >= 0; g = part.next(g + 1) {
+		u := &info.gpus[g]
+		sum.set.addAll(&u.nics)
+		sum.ranks++
+		sum.rails |= u.rails
+		sum.oneRail &= u.rails
+		sum.path = max(sum.path, u.nicPath)
+		if u.pcieBW == 0 {
+			sum.host = units.Bandwidth(math.Inf(1))
+		}
+		sum.host += u.pcieBW
+	}
+	for i := sum.set.next(0); i >= 0; i = sum.set.next(i + 1) {
+		sum.unknown = sum.unknown || info.nics[i] == 0
+		sum.nics++
+		sum.nic = int32(i)
+		sum.bw += info.nics[i]
+	}
+	s.sums[key] = sum
+	return sum
 }
 
 // tiers decides which tiers the traffic passes. In a rail-optimised fabric a leaf is one rail of a group of nodes, so

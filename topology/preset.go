@@ -86,7 +86,16 @@ func (c *Cluster) replicateUnits(count, leafUnits int) error {
 	if count < 1 || count > MaxGPUs/max(1, gpus) {
 		return fmt.Errorf("count %d, want 1 to %d", count, MaxGPUs/max(1, gpus))
 	}
-	prefix, _ := splitNumber(unit[0].Name)
+	prefix, _, _ := splitNumber(unit[0].Name)
+	racks, cliques := map[string]int{}, map[string]int{}
+	for _, n := range unit {
+		if _, ok := racks[n.Rack]; !ok && n.Rack != "" {
+			racks[n.Rack] = len(racks)
+		}
+		if _, ok := cliques[n.Clique]; !ok && n.Clique != "" {
+			cliques[n.Clique] = len(cliques)
+		}
+	}
 	nodes := make([]Node, 0, len(unit)*count)
 	var leaves []string
 	for u := range count {
@@ -100,12 +109,8 @@ func (c *Cluster) replicateUnits(count, leafUnits int) error {
 		for _, n := range unit {
 			n.Name = prefix + strconv.Itoa(len(nodes))
 			n.Leaf = su
-			if n.Rack != "" {
-				n.Rack = "rack" + strconv.Itoa(u)
-			}
-			if n.Clique != "" {
-				n.Clique = "rack" + strconv.Itoa(u)
-			}
+			n.Rack = renamed(racks, n.Rack, u)
+			n.Clique = renamed(cliques, n.Clique, u)
 			nodes = append(nodes, n)
 		}
 	}
@@ -116,12 +121,24 @@ func (c *Cluster) replicateUnits(count, leafUnits int) error {
 	return nil
 }
 
-// Replicate returns a cluster of n nodes of the class, named node0 to node(n-1), on the fabric.
+// renamed numbers the racks (or NVLink fabrics) of a unit on: rack0, rack1, ...
+func renamed(all map[string]int, name string, unit int) string {
+	if name == "" {
+		return ""
+	}
+	return "rack" + strconv.Itoa(unit*len(all)+all[name])
+}
+
+// Replicate returns a cluster of n nodes of the class, named node0 to node(n-1), on the fabric. With n above 1, UUIDs
+// are dropped, since no two GPUs share one.
 func Replicate(class NodeClass, n int, fabric Fabric, cat *hardware.Catalog) (*Cluster, error) {
 	if n < 1 || n > maxNodes {
 		return nil, fmt.Errorf("%d nodes, want 1 to %d", n, maxNodes)
 	}
 	c := &Cluster{Name: class.Name, Classes: []NodeClass{class.clone()}, Fabric: fabric.clone(), Nodes: make([]Node, n)}
+	if n > 1 {
+		c.Classes[0].dropIdentities()
+	}
 	for i := range c.Nodes {
 		c.Nodes[i].Name = "node" + strconv.Itoa(i)
 	}
@@ -141,15 +158,9 @@ func (c *Cluster) Replicate(n int, cat *hardware.Catalog) (*Cluster, error) {
 	if n < 1 || n > maxNodes {
 		return nil, fmt.Errorf("%d nodes, want 1 to %d", n, maxNodes)
 	}
-	k := &out.Classes[0]
-	for g := range k.GPUs {
-		k.GPUs[g].UUID = ""
-	}
-	for i := range k.NICs {
-		k.NICs[i].GUID = ""
-	}
+	out.Classes[0].dropIdentities()
 	first := c.Nodes[0]
-	prefix, digits := splitNumber(first.Name)
+	prefix, digits, domain := splitNumber(first.Name)
 	start, _ := strconv.Atoi(digits)
 	if digits == "" && prefix != "" {
 		prefix += "-"
@@ -160,23 +171,41 @@ func (c *Cluster) Replicate(n int, cat *hardware.Catalog) (*Cluster, error) {
 		if pad := len(digits) - len(num); pad > 0 {
 			num = strings.Repeat("0", pad) + num
 		}
-		out.Nodes[i] = Node{Name: prefix + num, Bad: first.Bad}
+		out.Nodes[i] = Node{Name: prefix + num + domain, Bad: first.Bad}
 	}
 	return out, out.Finish(cat)
 }
 
-// WithNICRate returns a copy in which every NIC has the rate, stated by source ("flag --nic-rate").
+// WithNICRate returns a copy in which every NIC has the rate, stated by source ("flag --nic-rate"). A node class without
+// NICs gets one for each GPU, and a fact that says so.
 func (c *Cluster) WithNICRate(rate units.Bandwidth, source string, cat *hardware.Catalog) (*Cluster, error) {
 	if rate <= 0 {
 		return nil, fmt.Errorf("nic rate %v, want more than 0", rate)
 	}
 	out := c.Clone()
 	for i := range out.Classes {
-		for n := range out.Classes[i].NICs {
-			out.Classes[i].NICs[n].Rate = rate
+		k := &out.Classes[i]
+		for n := range k.NICs {
+			k.NICs[n].Rate = rate
+		}
+		if len(k.NICs) == 0 {
+			k.oneNICEach(rate)
+			out.Facts = append(out.Facts, Fact{What: "NICs of " + k.Name, Value: "one a GPU, taken because no source lists any", Source: source})
 		}
 	}
 	out.Fabric.NICRate = rate
 	out.Facts = append(out.Facts, Fact{What: "NIC rate", Value: rate.String(), Source: source})
 	return out, out.Finish(cat)
+}
+
+// oneNICEach gives every GPU a NIC of its own below its PCIe switch.
+func (k *NodeClass) oneNICEach(rate units.Bandwidth) {
+	k.NICPaths = newMatrix(len(k.GPUs), len(k.GPUs))
+	for g := range k.GPUs {
+		k.NICs = append(k.NICs, NIC{Index: g, Name: "NIC" + strconv.Itoa(g), NUMA: k.GPUs[g].NUMA, Rate: rate, Rail: g})
+		for o := range k.GPUs {
+			k.NICPaths[g][o] = PathSYS
+		}
+		k.NICPaths[g][g] = PathPIX
+	}
 }

@@ -32,6 +32,9 @@ func (s *Shaper) ring(class int, k *NodeClass, d *classInfo, set partSet) ring {
 	key := ringKey{class, set}
 	r, ok := s.rings[key]
 	if !ok {
+		if len(s.rings) >= maxCached {
+			clear(s.rings)
+		}
 		r = k.findRing(d, set)
 		s.rings[key] = r
 	}
@@ -46,6 +49,7 @@ func (k *NodeClass) findRing(d *classInfo, set partSet) ring {
 	r := ring{sum: units.Bandwidth(math.Inf(1)), pair: units.Bandwidth(math.Inf(1)), other: -1}
 	bw := make([][]units.Bandwidth, len(m))
 	var rates []units.Bandwidth
+	unknown := false
 	for i, a := range m {
 		bw[i] = make([]units.Bandwidth, len(m))
 		sum := units.Bandwidth(0)
@@ -54,6 +58,9 @@ func (k *NodeClass) findRing(d *classInfo, set partSet) ring {
 				continue
 			}
 			bw[i][j] = d.pair[a*len(k.GPUs)+b]
+			if bw[i][j] == 0 && d.gpus[a].peers.has(b) {
+				bw[i][j], unknown = 1, true // a link of unknown rate still joins
+			}
 			sum += bw[i][j]
 			r.pair = min(r.pair, bw[i][j])
 			if bw[i][j] > 0 {
@@ -66,7 +73,7 @@ func (k *NodeClass) findRing(d *classInfo, set partSet) ring {
 	}
 	if len(m) == 2 {
 		r.best, r.ok, r.slow, r.other = r.pair, r.pair > 0, int16(m[0]), int16(m[1])
-		return r
+		return r.forget(unknown)
 	}
 	slices.Sort(rates)
 	rates = slices.Compact(rates)
@@ -79,6 +86,14 @@ func (k *NodeClass) findRing(d *classInfo, set partSet) ring {
 		} else {
 			hi = mid
 		}
+	}
+	return r.forget(unknown)
+}
+
+// forget drops the rates where some link's rate is unknown.
+func (r ring) forget(unknown bool) ring {
+	if unknown {
+		r.sum, r.pair, r.best = 0, 0, 0
 	}
 	return r
 }

@@ -23,7 +23,7 @@ type Shape struct {
 	Wiring    NVLinkKind      // of the first member's node
 	NVLink    bool            // in each domain, all members reach each other over NVLink; true for lone members too
 	LinkBW    units.Bandwidth // slowest member's NVLink rate into its domain; without NVSwitch: to the other members
-	PairBW    units.Bandwidth // slowest pair of members of one domain; 0 when some pair has no link
+	PairBW    units.Bandwidth // slowest pair of members of one domain; 0 when some pair has no link, or one of unknown rate
 	RingBW    units.Bandwidth // slowest link of the best single ring over a domain's members; with NVSwitch LinkBW
 	Multicast bool            // every member sits behind NVSwitches that reduce in the switch
 
@@ -114,6 +114,10 @@ func (c *Cluster) LimitName(l Limit) string {
 		return "leaf " + c.leaves[l.Leaf].name + " uplinks" + rate
 	case l.NICs == 0:
 		return host + " has no usable NIC"
+	case c.domainOf != nil && c.domains[c.domainOf[l.GPU]].nodes > 1 && l.NICs > 1:
+		if host = c.Nodes[node].Rack; host == "" {
+			host = "NVLink domain " + strconv.Itoa(int(c.domainOf[l.GPU]))
+		}
 	case l.NICs == 1:
 		return host + " NIC " + c.NICIdent(node, int(l.NIC)).Label() + rate
 	}

@@ -130,3 +130,36 @@ func BenchmarkShapeWith8Siblings(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLoad100000 notes 12,500 groups of 8 inside nodes and 8 groups of 12,500 across them at once.
+func BenchmarkLoad100000(b *testing.B) {
+	c := cluster(b, hgx("h100_sxm", 8, 18, units.Gbps(400)), 12500)
+	s := c.NewShaper()
+	var groups [][]GPUID
+	for i := range 12500 {
+		groups = append(groups, ids(8*i, 1, 8))
+	}
+	for r := range 8 {
+		groups = append(groups, ids(r, 8, 12500))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Load(groups); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkShape100000(b *testing.B) { benchAll(b, 12500) }
+
+func benchAll(b *testing.B, nodes int) {
+	c := cluster(b, hgx("h100_sxm", 8, 18, units.Gbps(400)), nodes)
+	s := c.NewShaper()
+	all := ids(0, 1, c.NumGPUs())
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Shape(all); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -21,7 +21,16 @@ type Shaper struct {
 	leafAt  []leafScratch
 	leaves  []int32
 	rings   map[ringKey]ring
+	locals  map[localKey]*local
+	sums    map[ringKey]*nicSum
 	load    loadScratch
+
+	lastLocal    *local
+	lastLocalKey localKey
+	lastSum      *nicSum
+	lastSumKey   ringKey
+
+	linkSeen, pcieSeen bool // the current shape has an NVLink, a PCIe rate, maybe unknown
 }
 
 // nodeScratch holds the members of one node; mark tells whether they belong to the current group.
@@ -44,6 +53,8 @@ func (c *Cluster) NewShaper() *Shaper {
 		endAt:  make([]countMark, len(c.Domains)),
 		leafAt: make([]leafScratch, len(c.leaves)),
 		rings:  map[ringKey]ring{},
+		locals: map[localKey]*local{},
+		sums:   map[ringKey]*nicSum{},
 	}
 }
 
@@ -110,6 +121,7 @@ func (s *Shaper) scan(members []GPUID) error {
 // describe makes the shape of the scanned members. loaded says that s.load holds who else uses the shared links.
 func (s *Shaper) describe(loaded bool) Shape {
 	known := s.c.domainOf != nil
+	s.linkSeen, s.pcieSeen = false, false
 	sh := Shape{Fabric: s.c.Fabric.Kind, Nodes: len(s.touched), DomainsKnown: known, Domains: len(s.doms), NVLink: known,
 		Oversubscription: 1, NICShare: 1, LeafShare: 1, PCIeShare: 1, PortShare: 1}
 	for _, d := range s.doms {
@@ -119,7 +131,7 @@ func (s *Shaper) describe(loaded bool) Shape {
 		ranks := s.node[n].set.count()
 		sh.Ranks += ranks
 		within(&sh.RanksPerNodeMin, &sh.RanksPerNodeMax, ranks)
-		s.inNode(&sh, n, i == 0, loaded)
+		s.addLocal(&sh, n, i == 0, loaded)
 	}
 	if sh.Ranks == 1 {
 		sh.Multicast = false
@@ -154,8 +166,7 @@ func (s *Shaper) inNode(sh *Shape, node NodeID, firstNode, loaded bool) {
 		sh.Multicast = sh.Multicast && switched && u.sheet != nil && u.sheet.Multicast
 		joined := s.joined(n, d, g, set)
 		if switched && c.domainOf != nil && s.domain[c.domainOf[id]].n > 1 {
-			sh.nvlink(Limit{Kind: LimitNVLink, GPU: id, Other: id, BW: u.linkBW})
-			sh.PairBW, sh.RingBW = sh.LinkBW, sh.LinkBW
+			s.nvlink(sh, Limit{Kind: LimitNVLink, GPU: id, Other: id, BW: u.linkBW}, u.linkBW, u.linkBW)
 		}
 		if loaded {
 			sh.PortShare = max(sh.PortShare, int(s.load.port[id]))
@@ -182,23 +193,18 @@ func (s *Shaper) inNode(sh *Shape, node NodeID, firstNode, loaded bool) {
 		if r.other >= 0 {
 			l.Other = n.First + GPUID(r.other)
 		}
-		first := sh.RingBW == 0
-		sh.nvlink(l)
-		if first || r.pair < sh.PairBW {
-			sh.PairBW = r.pair
-		}
-		if first || r.best < sh.RingBW {
-			sh.RingBW = r.best
-		}
+		s.nvlink(sh, l, r.pair, r.best)
 	}
 }
 
-// nvlink narrows the group's NVLink rate.
-func (sh *Shape) nvlink(l Limit) {
+// nvlink narrows the group's NVLink rates.
+func (s *Shaper) nvlink(sh *Shape, l Limit, pair, best units.Bandwidth) {
 	l.perMember, l.unresolved = l.BW, l.BW == 0
-	if sh.LinkBW == 0 || l.BW < sh.LinkBW {
-		sh.LinkBW = l.BW
+	if !s.linkSeen {
+		sh.LinkBW, sh.PairBW, sh.RingBW = l.BW, pair, best
 	}
+	s.linkSeen = true
+	sh.LinkBW, sh.PairBW, sh.RingBW = min(sh.LinkBW, l.BW), min(sh.PairBW, pair), min(sh.RingBW, best)
 	sh.Limit.narrow(l)
 }
 
@@ -253,9 +259,10 @@ func (s *Shaper) overPCIe(sh *Shape, n *Node, d *classInfo, g int, others *partS
 		}
 	}
 	id := n.First + GPUID(g)
-	if sh.PCIeBW == 0 || u.pcieBW < sh.PCIeBW {
+	if !s.pcieSeen || u.pcieBW < sh.PCIeBW {
 		sh.PCIeBW = u.pcieBW
 	}
+	s.pcieSeen = true
 	bw := u.pcieBW / units.Bandwidth(share)
 	sh.Limit.narrow(Limit{Kind: LimitPCIe, GPU: id, Other: id, BW: bw, perMember: bw, unresolved: bw == 0})
 }

@@ -120,6 +120,7 @@ type NodeClass struct {
 	Switches  []Switch
 	NVLinks   []NVLink
 	Wiring    NVLinkKind
+	LinkScale float64      // what-if: NVLink rates times this; 0 = as they are
 	GPUPaths  [][]PathKind // [gpu][gpu] nearest relation; PathNV where NVLink joins them directly or over NVSwitch
 	PCIePaths [][]PathKind // [gpu][gpu] PCIe relation where a source states it besides NVLink; nil otherwise
 	NICPaths  [][]PathKind // [gpu][nic]
@@ -183,6 +184,8 @@ type Fabric struct {
 	Kind    FabricKind
 	NICRate units.Bandwidth // used where a NIC states none; 0 unknown
 	Tiers   []Tier
+	// NVSwitches names the switches that each rack with NVLink between its nodes has outside its nodes.
+	NVSwitches []string
 }
 
 // Cluster is a machine: what discovery and files produce and planning reads.

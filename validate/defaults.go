@@ -16,7 +16,6 @@ type Deadlines struct {
 	Grace      time.Duration // between "stop" and SIGTERM, and between SIGTERM and SIGKILL
 	KillWait   time.Duration // a process that outlives SIGKILL this long is unkillable
 	Silence    time.Duration // without a heartbeat a rank is lost
-	Orphan     time.Duration // a child without its coordinator ends itself
 	Total      time.Duration // the whole run
 }
 
@@ -34,7 +33,6 @@ func DefaultDeadlines() Deadlines {
 		Grace:      5 * time.Second,
 		KillWait:   30 * time.Second,
 		Silence:    5 * time.Second,
-		Orphan:     8 * time.Second,
 		Total:      5 * time.Minute,
 	}
 }
@@ -80,6 +78,9 @@ const (
 	// unstableSpread is (p90-p10)/median over which a measurement is not judged. Quiet H200 pairs show below 0.05 with
 	// graphs, eager small messages up to 0.2.
 	unstableSpread = 0.35
+	// slowGroup is how many times the upper end of the interval a group must take before its members are tested: 3 % beyond it
+	// is an interval that was drawn too narrow, not a sick part.
+	slowGroup = 1.1
 	// slowPair is how many times the median of all pairs a pair must take, in both rounds, to be blamed.
 	slowPair = 1.25
 	// minShm is what NCCL's troubleshooting page asks for containers (--shm-size=1g).

@@ -1,9 +1,6 @@
 package validate
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -126,16 +123,6 @@ func (j *Job) Check() error {
 		}
 	}
 	return errors.Join(errs[:min(len(errs), 20)]...)
-}
-
-// Hash identifies the job; all ranks must work on the same one.
-func (j *Job) Hash() string {
-	b, err := json.Marshal(j)
-	if err != nil {
-		panic(err) // plain data
-	}
-	s := sha256.Sum256(b)
-	return hex.EncodeToString(s[:])
 }
 
 // family is the groups of one kind: one ncclCommSplit makes a communicator for each.

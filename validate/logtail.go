@@ -76,5 +76,5 @@ func (l *logTail) quiet(lib *nccl.NCCL) bool {
 	if l == nil {
 		return true
 	}
-	return lib.SetLog("WARN", "", filepath.Join(l.dir, fmt.Sprintf("nccl.%d.warn.log", l.rank)))
+	return lib.SetLog("WARN", "ALL", filepath.Join(l.dir, fmt.Sprintf("nccl.%d.warn.log", l.rank)))
 }

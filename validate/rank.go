@@ -36,6 +36,7 @@ type worker struct {
 	dev      *device
 	world    member
 	families []member
+	pairs    member // all ranks, blocking; made when a pair test comes
 	native   bool
 	pool     []nccl.Event
 	limit    time.Time // of the step in progress
@@ -63,6 +64,8 @@ func RunRank(ctx context.Context, o *Orders) error {
 
 	// The receiver runs beside the worker, so that "stop" is heard while a library call is under way.
 	inbox := make(chan rendezvous.Message, 16)
+	done := make(chan struct{})
+	defer close(done)
 	go func() {
 		for {
 			m, err := client.Recv()
@@ -77,7 +80,11 @@ func RunRank(ctx context.Context, o *Orders) error {
 			inbox <- m
 		}
 		// A call that hangs in a library cannot be ended from inside the process.
-		time.AfterFunc(o.Deadlines.Grace, func() { os.Exit(exitStopped) })
+		select {
+		case <-done:
+		case <-time.After(o.Deadlines.Grace):
+			os.Exit(exitStopped)
+		}
 	}()
 	return w.run(inbox)
 }
@@ -188,6 +195,8 @@ func (w *worker) carryOut(s step) result {
 				break
 			}
 			r, err = w.pair(s)
+		case doPairs:
+			err = w.makePairs()
 		case doQuiet:
 			r.Logging = !w.log.quiet(w.dev.lib)
 		default:
@@ -252,6 +261,23 @@ func (w *worker) init(s step) (result, error) {
 	return result{}, nil
 }
 
+// makePairs creates the communicator of the pair tests. The world communicator would not do: on a non-blocking one every
+// call waits for a thread of NCCL, which takes longer than the transfer that is to be timed.
+func (w *worker) makePairs() error {
+	if w.pairs.comm != nil {
+		return nil
+	}
+	c, err := w.world.comm.Split(0, w.orders.Rank, true)
+	if err != nil {
+		return err
+	}
+	if err := w.world.comm.Ready(w.checkTime); err != nil {
+		return err
+	}
+	w.pairs = member{c, w.orders.Rank, w.orders.World}
+	return c.Ready(w.checkTime)
+}
+
 // verifyStep runs the one call of the step and reads what NCCL logged about it.
 func (w *worker) verifyStep(s step) (result, error) {
 	if len(s.Calls) != 1 {
@@ -267,7 +293,7 @@ func (w *worker) verifyStep(s step) (result, error) {
 
 // leave gives up: abort what can be aborted, then go. Abort may hang; the watchdog ends the process then.
 func (w *worker) leave(cause error) error {
-	for _, m := range append([]member{w.world}, w.families...) {
+	for _, m := range append([]member{w.world, w.pairs}, w.families...) {
 		if m.comm != nil {
 			m.comm.Abort()
 		}
@@ -279,7 +305,7 @@ func (w *worker) leave(cause error) error {
 func (w *worker) finish() error {
 	w.limit = time.Now().Add(w.orders.Deadlines.Grace)
 	var errs []error
-	for _, m := range append(w.families[:len(w.families):len(w.families)], w.world) {
+	for _, m := range append(w.families[:len(w.families):len(w.families)], w.pairs, w.world) {
 		if m.comm == nil {
 			continue
 		}

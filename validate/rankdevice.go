@@ -101,7 +101,7 @@ func (d *device) choose(r JobRank, f *facts) error {
 			have = append(have, fmt.Sprintf("%d: %s %s", i, v.PCI, v.UUID))
 		}
 		return &problemError{"gpu-missing", fmt.Errorf("rank %d wants %s; here are %d: %s", r.Rank,
-			cmp.Or(r.UUID, r.PCI, fmt.Sprintf("GPU %d", r.GPU)), n, cmp.Or(strings.Join(have, "; "), "none"))}
+			r.wanted(), n, cmp.Or(strings.Join(have, "; "), "none"))}
 	}
 	v := seen[d.index]
 	f.Device, f.UUID, f.PCI, f.Name = d.index, v.UUID, v.PCI, v.Name
@@ -157,11 +157,25 @@ func (d *device) reserve(send, recv int64) error {
 			return err
 		}
 		*b.b = buffer{p, b.n}
-		if err := d.cuda.Memset(p, 0, b.n); err != nil {
+		if err := d.zero(p, b.n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// defaultStream is where copies and memsets without a stream go. Collectives run in a stream that does not wait for it, so
+// it must be empty before they start: a memset and the last part of a copy may still be under way when the call returns.
+const defaultStream nccl.Stream = 0
+
+func (d *device) zero(p nccl.Ptr, n int64) error { return d.set(p, 0, n) }
+
+// set fills device memory with a byte and waits until it is there.
+func (d *device) set(p nccl.Ptr, v byte, n int64) error {
+	if err := d.cuda.Memset(p, v, n); err != nil {
+		return err
+	}
+	return d.cuda.Sync(defaultStream)
 }
 
 // staging is how much host memory moves test data at a time.
@@ -177,7 +191,7 @@ func (d *device) fill(p nccl.Ptr, n int64, one []byte) error {
 			return err
 		}
 	}
-	return nil
+	return d.cuda.Sync(defaultStream)
 }
 
 // compare reads n bytes back and counts the elements that differ from the repeated period.

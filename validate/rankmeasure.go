@@ -1,6 +1,9 @@
 package validate
 
 import (
+	"errors"
+	"slices"
+
 	"rankmap/internal/parallel"
 	"rankmap/validate/nccl"
 )
@@ -12,7 +15,10 @@ import (
 // With graphs a batch is one graph of Inner passes; eagerly it is Inner passes of plain calls, which for small messages
 // measures how fast the host can launch, as it does for an engine without graphs.
 func (w *worker) time(s step) (result, error) {
-	calls := expand(s.Calls)
+	calls := w.mine(expand(s.Calls))
+	if len(calls) == 0 {
+		return result{}, errors.New("no call of the step is for this rank")
+	}
 	if err := w.reserve(calls); err != nil {
 		return result{}, err
 	}
@@ -95,25 +101,33 @@ func expand(calls []call) []call {
 	return all
 }
 
-// pair times one-way transfers over the world communicator.
+// mine leaves out the calls of families that the rank is not part of; the members of each group still agree on theirs.
+func (w *worker) mine(calls []call) []call {
+	return slices.DeleteFunc(calls, func(c call) bool {
+		return c.Family >= 0 && c.Family < len(w.families) && w.families[c.Family].comm == nil
+	})
+}
+
+// pair times one-way transfers: batches of Inner transfers, back to back, as time does.
 func (w *worker) pair(s step) (result, error) {
 	c := s.Calls[0]
 	t, err := nccl.ParseDType(c.DType)
 	if err != nil {
 		return result{}, err
 	}
+	if w.pairs.comm == nil || s.Inner < 1 || s.Batches < 1 {
+		return result{}, errors.New("pair test before its communicator")
+	}
 	count, n, _ := elements(parallel.SendRecv, c.Bytes, t, 2)
 	if err := w.dev.reserve(n, n); err != nil {
 		return result{}, err
 	}
+	comm, stream := w.pairs.comm, w.dev.stream
 	once := func() error {
-		var err error
 		if w.orders.Rank == s.From {
-			err = w.world.comm.Group(func() error { return w.world.comm.Send(w.dev.send.p, count, t, s.To, w.dev.stream) })
-		} else {
-			err = w.world.comm.Group(func() error { return w.world.comm.Recv(w.dev.recv.p, count, t, s.From, w.dev.stream) })
+			return comm.Group(func() error { return comm.Send(w.dev.send.p, count, t, s.To, stream) })
 		}
-		return w.settle(w.world.comm, err)
+		return comm.Group(func() error { return comm.Recv(w.dev.recv.p, count, t, s.From, stream) })
 	}
 	for range s.Warm {
 		if err := once(); err != nil {
@@ -125,16 +139,16 @@ func (w *worker) pair(s step) (result, error) {
 		return result{}, err
 	}
 	for i := range s.Batches + 2 {
-		if err := w.dev.cuda.Record(events[i], w.dev.stream); err != nil {
+		if err := w.dev.cuda.Record(events[i], stream); err != nil {
 			return result{}, err
 		}
-		if i <= s.Batches {
+		for k := 0; k < s.Inner && i <= s.Batches; k++ {
 			if err := once(); err != nil {
 				return result{}, err
 			}
 		}
 	}
-	if err := w.wait(w.world.comm); err != nil {
+	if err := w.wait(comm); err != nil {
 		return result{}, err
 	}
 	var r result
@@ -143,7 +157,7 @@ func (w *worker) pair(s step) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
-		r.BatchUs = append(r.BatchUs, us)
+		r.BatchUs = append(r.BatchUs, us/float64(s.Inner))
 	}
 	return r, nil
 }

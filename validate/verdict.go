@@ -30,6 +30,8 @@ func judge(t measured.Times, p *Prediction, wrong int64) (verdict, why string) {
 		return measured.VerdictUnstable, fmt.Sprintf("p10 %s, p90 %s", us(t.P10Us), us(t.P90Us))
 	case p == nil || !(p.Us > 0):
 		return measured.VerdictSkipped, "measured, but there is no prediction to compare with"
+	case !(p.P10Us <= p.Us && p.Us <= p.P90Us):
+		return measured.VerdictSkipped, "measured, but the prediction has no interval"
 	case t.MedianUs > p.P90Us:
 		return measured.VerdictSlow, fmt.Sprintf("%s against at most %s", us(t.MedianUs), us(p.P90Us))
 	case t.MedianUs < p.P10Us:

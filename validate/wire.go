@@ -60,7 +60,8 @@ const (
 	doVerify = "verify" // run once on fresh data and compare
 	doTime   = "time"
 	doQuiet  = "quiet" // NCCL's log off
-	doPair   = "pair"  // one-way transfer over the world communicator
+	doPairs  = "pairs" // create the communicator of the pair tests
+	doPair   = "pair"  // one-way transfer over it
 )
 
 // call is one collective of a step. Family indexes the job's families; -1 is the world communicator.
@@ -94,15 +95,13 @@ type step struct {
 
 // result answers a step.
 type result struct {
-	Problem   *problem         `json:"problem,omitempty"`
-	BatchUs   []float64        `json:"batchUs,omitempty"` // one collective (or one pass over a mix), averaged over a batch
-	Wrong     int64            `json:"wrong,omitempty"`
-	FirstBad  int64            `json:"firstBad,omitempty"`
-	Choice    *measured.Choice `json:"choice,omitempty"`
-	InPlace   bool             `json:"inPlace,omitempty"`
-	Logging   bool             `json:"logging,omitempty"`   // the log could not be switched off
-	Transport []string         `json:"transport,omitempty"` // seen in the log at init
-	Version   string           `json:"version,omitempty"`
+	Problem  *problem         `json:"problem,omitempty"`
+	BatchUs  []float64        `json:"batchUs,omitempty"` // one collective (or one pass over a mix), averaged over a batch
+	Wrong    int64            `json:"wrong,omitempty"`
+	FirstBad int64            `json:"firstBad,omitempty"`
+	Choice   *measured.Choice `json:"choice,omitempty"`
+	InPlace  bool             `json:"inPlace,omitempty"`
+	Logging  bool             `json:"logging,omitempty"` // the log could not be switched off
 }
 
 // note tells the supervisor where a rank is.

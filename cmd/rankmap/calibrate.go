@@ -23,6 +23,7 @@ type calibrateOptions struct {
 	file     string // profile to write
 	format   string // of the summary
 	profiles []string
+	lasting  bool            // computations were timed under lasting load
 	rows     measuredOptions // how to read rows that do not say everything
 }
 
@@ -30,11 +31,14 @@ func newCalibrateCmd(d *deps) *cobra.Command {
 	o := new(calibrateOptions)
 	cmd := &cobra.Command{
 		Use:   "calibrate FILE... -f profile.yaml",
-		Short: "Fit the time of collectives to your own measurements",
+		Short: "Fit the times of collectives, or of computations, to your own measurements",
 		Long: `calibrate reads measured collectives (` + strings.Join(measured.Formats(), ", ") + `)
 and writes a profile for plan --profile. It starts from the profile of the same GPU, or of the nearest one, refits the
 parameters only where the points call for it and where that predicts points left out better, and corrects the rest at the
-measured sizes. Eight all-reduces (2 ranks and all ranks; 4 KiB, 1 MiB, 32 MiB, 512 MiB; CUDA graph) are a good start.`,
+measured sizes. Eight all-reduces (2 ranks and all ranks; 4 KiB, 1 MiB, 32 MiB, 512 MiB; CUDA graph) are a good start.
+
+Operation tables (GEMM, attention, MoE) give a profile of computations instead: launch time, tensor-core and memory
+efficiency of every kind with six rows and more. Collectives and computations go into profiles of their own.`,
 		Example: "  rankmap calibrate all_reduce.txt all_gather.txt -f mycluster.yaml\n  rankmap plan --profile mycluster.yaml ...",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -52,6 +56,7 @@ measured sizes. Eight all-reduces (2 ranks and all ranks; 4 KiB, 1 MiB, 32 MiB, 
 	f.StringVarP(&o.format, "output", "o", "", "format of the summary: text, json, yaml (default text)")
 	f.StringVar(&o.rows.system, "system", "", "GPU of files that name none, such as h200_sxm; otherwise only rows of that system")
 	f.StringVar(&o.rows.launch, "launch", "", "graph or eager, where the file does not say (old nccl-tests output)")
+	f.BoolVar(&o.lasting, "lasting", false, "computations were timed under lasting load, not in short bursts: what the tensor cores lose is reported as the sustained clock")
 	f.StringArrayVar(&o.profiles, "profile", nil, "profile to start from instead of the built-in one")
 	return cmd
 }
@@ -81,7 +86,7 @@ func runCalibrate(d *deps, o *calibrateOptions) error {
 	if o.format != "" && !slices.Contains([]string{"text", "json", "yaml"}, o.format) {
 		return inputErrf("unknown output format %q (known: text, json, yaml)", o.format)
 	}
-	cat, profiles, err := loadProfiles(d, o.profiles)
+	cat, profiles, kernels, err := loadProfiles(d, o.profiles)
 	if err != nil {
 		return err
 	}
@@ -97,6 +102,16 @@ func runCalibrate(d *deps, o *calibrateOptions) error {
 		if opts.System, err = systemOf(d, cat, files); err != nil {
 			return err
 		}
+	}
+	if ops, rows := opsOf(files, opts.System); len(ops) > 0 {
+		if rows > 0 {
+			return inputErrf("collectives and computations go into profiles of their own: calibrate with one kind of files at a time")
+		}
+		data, sum, err := calibrateKernels(d.Configs, cat, kernels, ops, o.lasting)
+		if err != nil {
+			return inputErr(err)
+		}
+		return o.finish(d, data, sum)
 	}
 	points, skipped, err := accuracy.NewWith(cat, profiles, opts).Points(files...)
 	if err != nil {
@@ -117,8 +132,29 @@ func runCalibrate(d *deps, o *calibrateOptions) error {
 	if _, err := hardware.ReadCollective(bytes.NewReader(b.Bytes()), o.file); err != nil {
 		return fmt.Errorf("the calibrated profile is not valid: %w", err)
 	}
+	return o.finish(d, b.Bytes(), sum)
+}
+
+// opsOf gathers computations, of one system where one is asked for, and counts rows of the other kind.
+func opsOf(files []measured.File, system string) (ops []measured.OpRow, rows int) {
+	for i := range files {
+		rows += len(files[i].Rows)
+		for _, r := range files[i].Ops {
+			if r.System == "" {
+				r.System = system
+			}
+			if system == "" || strings.TrimSuffix(r.System, "_server") == system {
+				ops = append(ops, r)
+			}
+		}
+	}
+	return ops, rows
+}
+
+// finish writes the profile, then says what was done.
+func (o *calibrateOptions) finish(d *deps, profile []byte, sum interface{ text() string }) error {
 	out := output{file: o.file}
-	if err := out.write(d, b.Bytes(), append(slices.Clone(o.files), o.profiles...)...); err != nil {
+	if err := out.write(d, profile, append(slices.Clone(o.files), o.profiles...)...); err != nil {
 		return err
 	}
 	return o.summarise(d, sum)
@@ -182,7 +218,7 @@ func reasonsOf(skipped []accuracy.Skipped) string {
 }
 
 // summarise says what was done: on standard output, or on the talk stream when that holds the profile.
-func (o *calibrateOptions) summarise(d *deps, c *calibration) error {
+func (o *calibrateOptions) summarise(d *deps, c interface{ text() string }) error {
 	w := d.Stdout
 	if o.file == "-" {
 		w = d.Stderr

@@ -16,7 +16,7 @@ import (
 
 // clusterFlags say which machine.
 type clusterFlags struct {
-	cluster string
+	cluster string // several sources with commas between
 	gpu     string
 	nodes   int
 	nicRate string
@@ -24,7 +24,30 @@ type clusterFlags struct {
 }
 
 func (c *clusterFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&c.cluster, "cluster", "", "machine: a preset with a count such as hgx-h100:2, or a file (topo -m text, NCCL XML, cluster YAML), optionally KIND:FILE")
+	f.Var((*commaList)(&c.cluster), "cluster", "machine: a preset with a count such as hgx-h100:2, or files as of rankmap discover --from (topo -m text, NCCL XML, cluster YAML, capture, network), each FILE or KIND:FILE; several are joined")
+	c.addDetails(f)
+}
+
+// commaList is a flag that may be repeated; its values are joined with commas.
+type commaList string
+
+// String returns the values so far.
+func (l *commaList) String() string { return string(*l) }
+
+// Type is what help texts call the value.
+func (l *commaList) Type() string { return "source" }
+
+// Set adds a value.
+func (l *commaList) Set(v string) error {
+	if *l != "" {
+		v = string(*l) + "," + v
+	}
+	*l = commaList(v)
+	return nil
+}
+
+// addDetails registers what fills the gaps of a source.
+func (c *clusterFlags) addDetails(f *pflag.FlagSet) {
 	f.StringVar(&c.gpu, "gpu", "", "GPU model where the source names none, such as h200-sxm")
 	f.IntVar(&c.nodes, "nodes", 0, "how many such nodes (a file that describes one node)")
 	f.StringVar(&c.nicRate, "nic-rate", "", "rate of one NIC where the source states none, such as 400G")
@@ -43,31 +66,40 @@ func (c *clusterFlags) load(d *deps, cat *hardware.Catalog) (*topology.Cluster, 
 		return nil, sourceInfo{}, withHint(inputErrf("no machine given: --cluster is missing"),
 			"try --cluster hgx-h100:2, or rankmap plan --example")
 	}
-	o := source.Options{Catalog: cat, Presets: d.Configs, GPU: c.gpu, Nodes: c.nodes}
-	if c.nodes < 0 {
-		return nil, sourceInfo{}, inputErrf("--nodes is %d, want at least 1", c.nodes)
+	o, err := c.options(d, cat)
+	if err != nil {
+		return nil, sourceInfo{}, err
 	}
-	if c.nicRate != "" {
-		r, err := units.ParseRate(c.nicRate)
-		if err != nil {
-			return nil, sourceInfo{}, inputErr(fmt.Errorf("--nic-rate: %w", err))
-		}
-		o.NICRate = r
-	}
-	if c.fabric != "" {
-		k, err := source.ParseFabric(c.fabric)
-		if err != nil {
-			return nil, sourceInfo{}, inputErr(err)
-		}
-		o.Fabric = k
-	}
-	o.Read = func(name string) ([]byte, error) { return readAll(d, name, maxDump) }
 	res, err := source.Load(c.cluster, o)
 	if err != nil {
 		return nil, sourceInfo{}, inputErr(err)
 	}
 	info := sourceInfo{name: res.Name, digest: digest(res.Bytes), files: res.Files, notes: res.Warnings}
 	return res.Cluster, info, nil
+}
+
+// options turns the flags into what package source takes.
+func (c *clusterFlags) options(d *deps, cat *hardware.Catalog) (source.Options, error) {
+	o := source.Options{Catalog: cat, Presets: d.Configs, GPU: c.gpu, Nodes: c.nodes}
+	if c.nodes < 0 {
+		return o, inputErrf("--nodes is %d, want at least 1", c.nodes)
+	}
+	if c.nicRate != "" {
+		r, err := units.ParseRate(c.nicRate)
+		if err != nil {
+			return o, inputErr(fmt.Errorf("--nic-rate: %w", err))
+		}
+		o.NICRate = r
+	}
+	if c.fabric != "" {
+		k, err := source.ParseFabric(c.fabric)
+		if err != nil {
+			return o, inputErr(err)
+		}
+		o.Fabric = k
+	}
+	o.Read = func(name string) ([]byte, error) { return readAll(d, name, maxDump) }
+	return o, nil
 }
 
 // sourceInfo is where an input came from.

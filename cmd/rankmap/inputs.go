@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"rankmap/layout"
 	"rankmap/model"
 	"rankmap/planner"
-	"rankmap/planner/step"
 	"rankmap/topology"
 )
 
@@ -53,55 +51,17 @@ func (o *planOptions) load(d *deps) (*planInputs, error) {
 	}
 	in.clusterDoc = topology.NewDoc(cluster)
 	in.notes = append(append(append(in.notes, cinfo.notes...), minfo.notes...), notes...)
-	return in, o.prices(d, cat, in)
+	return in, o.prices(d, in)
 }
 
 // prices chooses the models of time for the cluster's GPU.
-func (o *planOptions) prices(d *deps, cat *hardware.Catalog, in *planInputs) error {
-	r := &in.request
-	sheet, err := oneGPU(r.Cluster, cat)
+func (o *planOptions) prices(d *deps, in *planInputs) error {
+	book, err := newPriceBook(d, o.profiles)
 	if err != nil {
 		return err
 	}
-	r.Capacity = sheet.Memory()
-	r.PeakFLOPS = sheet.TFLOPS["bf16"] * 1e12
-	k, err := hardware.LoadKernels(d.Configs, sheet.System)
-	if err != nil {
-		return err
-	}
-	kernels, err := kernelModels(sheet, k)
-	if err != nil {
-		return inputErr(err)
-	}
-	r.Kernel = func(ph model.Phase, op model.ComputeOp) (step.Band, string, error) {
-		e, err := kernels[ph].Price(op)
-		return step.Band{Time: e.Time, P10: e.P10, P90: e.P90}, e.Bound.String(), err
-	}
-	switch o.cost {
-	case "calibrated":
-		profiles, err := hardware.LoadProfiles(d.Configs)
-		if err != nil {
-			return err
-		}
-		for _, name := range o.profiles {
-			data, err := readAll(d, name, maxInput)
-			if err != nil {
-				return inputErr(err)
-			}
-			p, err := hardware.ReadCollective(bytes.NewReader(data), name)
-			if err != nil {
-				return inputErr(err)
-			}
-			profiles = profiles.With(p)
-			in.files = append(in.files, name)
-		}
-		r.Pricer = collective.New(r.Cluster, profiles, collective.Options{})
-	case "textbook":
-		r.Pricer = collective.NewTextbook(r.Cluster)
-	default:
-		return inputErrf("--cost %q is unknown (known: calibrated, textbook)", o.cost)
-	}
-	return nil
+	in.files = append(in.files, o.profiles...)
+	return book.fill(&in.request, o.cost, collective.Options{})
 }
 
 // kernelModels makes the kernel prices of each phase: prefill and training run at the sustained clock, decode at boost.

@@ -22,7 +22,9 @@ func run(ctx context.Context, d *deps, args []string) int {
 var commands = []func(*deps) *cobra.Command{
 	newPlanCmd,
 	newModelCmd,
+	newDiscoverCmd,
 	newValidateCmd, newValidateRankCmd,
+	newCalibrateCmd,
 }
 
 func newRootCmd(d *deps) *cobra.Command {

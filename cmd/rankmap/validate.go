@@ -35,6 +35,7 @@ type validateOptions struct {
 	allowMIG  bool
 	noChoices bool
 	dryRun    bool
+	byIndex   bool
 	nonBlock  bool
 	maxBytes  string
 	calibrate string
@@ -86,6 +87,7 @@ SKIPPED when there was nothing to compare (never a pass). With --require the con
 	f.StringVar(&o.ncclLib, "nccl-lib", "", "absolute path of the libnccl.so.2 to use")
 	f.BoolVar(&o.allowBusy, "allow-busy", false, "run although other processes use the GPUs")
 	f.BoolVar(&o.allowMIG, "allow-mig", false, "run although MIG is on")
+	f.BoolVar(&o.byIndex, "by-index", false, "match GPUs by index, for a layout made on another machine of the same kind")
 	f.BoolVar(&o.noChoices, "no-choices", false, "do not read NCCL's log for what it chose")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print who would do what; open no socket, load no library")
 	f.BoolVar(&o.nonBlock, "nonblocking", false, "time non-blocking communicators (NCCL 2.28 and later start a thread for each call)")
@@ -111,10 +113,17 @@ func runValidate(ctx context.Context, d *deps, o *validateOptions) error {
 		return inputErr(err)
 	}
 	job := validate.FromLayout(l, o.layout, digest(data))
+	if o.byIndex {
+		job.ByIndex()
+	}
 	if err := job.Check(); err != nil {
 		return inputErr(err)
 	}
 	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	prices, err := newPrices(d, l, o)
 	if err != nil {
 		return err
 	}
@@ -130,13 +139,21 @@ func runValidate(ctx context.Context, d *deps, o *validateOptions) error {
 	if o.dryRun {
 		return validate.DryRun(d.Stdout, job, m, dl, launch)
 	}
+	place, err := validate.FindPlace(d.Getenv)
+	if err != nil {
+		return withCode(exitEnvironment, err)
+	}
+	if place.World > 1 {
+		return withHint(withCode(exitEnvironment, fmt.Errorf("%s started %d copies of validate; on one node one copy starts all ranks itself", place.Launcher, place.World)),
+			"start it once: srun -n1 --gpus-per-task=all, mpirun -n 1, or no launcher at all")
+	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	rep, err := validate.Run(context.WithoutCancel(ctx), validate.Options{
 		Job: job, Launch: launch, ShownEnv: shown, NCCLLib: o.ncclLib, Deadlines: dl, Measuring: m, Require: req,
-		Predict: predictorFor(d, l, o), Inspector: validate.SMI{}, Host: validate.ReadHost(), AllowBusy: o.allowBusy, AllowMIG: o.allowMIG,
-		Choices: !o.noChoices, Tool: "rankmap " + version, System: systemOfLayout(l), Signals: signals,
+		Predict: prices.predict, Inspector: validate.SMI{}, Host: validate.ReadHost(), AllowBusy: o.allowBusy, AllowMIG: o.allowMIG,
+		Choices: !o.noChoices, Visible: d.Getenv("CUDA_VISIBLE_DEVICES"), Tool: "rankmap " + version, System: prices.system, Signals: signals,
 		Talk: func(f string, a ...any) { d.warnf("%s", sanitize(fmt.Sprintf(f, a...))) },
 	})
 	if err != nil {
@@ -177,8 +194,10 @@ func finishValidate(d *deps, o *validateOptions, rep *measured.Report, format st
 	if err := o.out.write(d, data, o.layout); err != nil {
 		return err
 	}
-	if o.calibrate != "" {
-		if err := calibrateFromReport(d, o.calibrate, rep); err != nil {
+	if o.calibrate != "" && rep.ExitCode != exitOK && rep.ExitCode != exitBelow {
+		d.warnf("--calibrate: no profile is written, the run did not end well")
+	} else if o.calibrate != "" {
+		if err := calibrateFromReport(d, o, rep); err != nil {
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ func runMeasured(d *deps, o *measuredOptions) error {
 	if err != nil {
 		return err
 	}
-	cat, profiles, err := loadProfiles(d, o.profiles)
+	cat, profiles, kernels, err := loadProfiles(d, o.profiles)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func runMeasured(d *deps, o *measuredOptions) error {
 			return err
 		}
 	}
-	res := accuracy.NewWith(cat, profiles, opts).Rows(files...)
+	res := accuracy.NewWith(cat, profiles, opts).WithKernels(d.Configs, kernels...).Rows(files...)
 	if o.system != "" && len(res.Cases) == 0 {
 		if found := systemsIn(cat, files); len(found) > 0 && !slices.Contains(found, opts.System) {
 			return inputErrf("--system %s: no such rows (found: %s)", o.system, strings.Join(found, ", "))
@@ -86,30 +86,6 @@ func runMeasured(d *deps, o *measuredOptions) error {
 		return silent(exitPartial)
 	}
 	return nil
-}
-
-// loadProfiles reads the built-in profiles and the user's own over them.
-func loadProfiles(d *deps, own []string) (*hardware.Catalog, *hardware.Profiles, error) {
-	cat, err := hardware.Load(d.Configs)
-	if err != nil {
-		return nil, nil, err
-	}
-	profiles, err := hardware.LoadProfiles(d.Configs)
-	if err != nil {
-		return nil, nil, err
-	}
-	var errs []error
-	for _, name := range own {
-		data, err := readAll(d, name, maxInput)
-		if err == nil {
-			var p *hardware.CollectiveProfile
-			if p, err = hardware.ReadCollective(bytes.NewReader(data), name); err == nil {
-				profiles = profiles.With(p)
-			}
-		}
-		errs = append(errs, err)
-	}
-	return cat, profiles, inputErr(errors.Join(errs...))
 }
 
 // resolve turns the flags into options.
@@ -170,8 +146,9 @@ func systemOf(d *deps, cat *hardware.Catalog, files []measured.File) (string, er
 	found, named := "", false
 	for i := range files {
 		f := &files[i]
-		if len(f.Rows) == 0 || f.Rows[0].System != "" || f.Rows[0].GPU != "" {
-			named = named || len(f.Rows) > 0
+		nameless := len(f.Rows) > 0 && f.Rows[0].System == "" && f.Rows[0].GPU == "" || len(f.Ops) > 0 && f.Ops[0].System == ""
+		if !nameless {
+			named = named || len(f.Rows)+len(f.Ops) > 0
 			continue
 		}
 		system, from := gpuBeside(d, cat, f.Name)
@@ -189,6 +166,11 @@ func systemOf(d *deps, cat *hardware.Catalog, files []measured.File) (string, er
 			for j := range files[i].Rows {
 				if r := &files[i].Rows[j]; r.System == "" && r.GPU == "" {
 					r.System = found
+				}
+			}
+			for j := range files[i].Ops {
+				if o := &files[i].Ops[j]; o.System == "" {
+					o.System = found
 				}
 			}
 		}

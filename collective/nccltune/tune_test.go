@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"math"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,9 +11,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"rankmap/internal/hardware"
 	"rankmap/internal/parallel"
 	"rankmap/internal/testdata"
 	"rankmap/internal/units"
+	"rankmap/topology"
 )
 
 // Machines, by NCCL's link counts.
@@ -198,29 +199,38 @@ func TestChoiceIsTheLeast(t *testing.T) {
 	})
 }
 
-// What our own machine's log says NCCL took.
+// What NCCL's own log says it took: our two H200 (2.28.9), and two A100 with a bridge of which the topology file hides all
+// but one link (2.27).
 func TestAgainstNCCLLog(t *testing.T) {
-	f, err := os.Open(filepath.Join(testdata.Dir(t, "measured", "h200-x2"), "nccl.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	line := regexp.MustCompile(`AllReduce: (\d+) Bytes -> Algo (\w+) proto (\w+) `)
-	tu, seen := mustNew(t, h200pair), 0
-	for sc := bufio.NewScanner(f); sc.Scan(); {
-		m := line.FindStringSubmatch(sc.Text())
-		if m == nil {
-			continue
+	for _, c := range []struct {
+		file []string
+		g    Group
+	}{
+		{[]string{"measured", "h200-x2", "nccl.log"}, h200pair},
+		{[]string{"topology", "dev", "nccllog", "013-2xa100-pcie-broken-bridge-2.27.log"}, Group{SM: 80, Ranks: 2, Nodes: 1, NVLinkGBps: 20, PCIeGBps: 24, Minor: 27}},
+	} {
+		f, err := os.Open(testdata.Dir(t, c.file...))
+		if err != nil {
+			t.Fatal(err)
 		}
-		seen++
-		n, _ := strconv.ParseInt(m[1], 10, 64)
-		c, _ := tu.Choose(parallel.AllReduce, units.Bytes(n))
-		if !strings.EqualFold(c.Algorithm.String(), m[2]) || c.Protocol.String() != m[3] {
-			t.Errorf("%d bytes: %v %v, the log says %s %s", n, c.Algorithm, c.Protocol, m[2], m[3])
+		defer f.Close()
+		line := regexp.MustCompile(`AllReduce: (\d+) Bytes -> Algo (\w+) proto (\w+) `)
+		tu, seen := mustNew(t, c.g), 0
+		for sc := bufio.NewScanner(f); sc.Scan(); {
+			m := line.FindStringSubmatch(sc.Text())
+			if m == nil {
+				continue
+			}
+			seen++
+			n, _ := strconv.ParseInt(m[1], 10, 64)
+			got, _ := tu.Choose(parallel.AllReduce, units.Bytes(n))
+			if !strings.EqualFold(got.Algorithm.String(), m[2]) || !strings.EqualFold(got.Protocol.String(), m[3]) {
+				t.Errorf("%s: %d bytes: %v %v, the log says %s %s", f.Name(), n, got.Algorithm, got.Protocol, m[2], m[3])
+			}
 		}
-	}
-	if seen == 0 {
-		t.Error("the log has no choice")
+		if seen == 0 {
+			t.Errorf("%s has no choice", f.Name())
+		}
 	}
 }
 
@@ -229,5 +239,27 @@ func BenchmarkChoose(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		tu.Choose(parallel.AllReduce, 4<<20)
+	}
+}
+
+// A member list's shape becomes a group in NCCL's own counts: 18 links of 20.6 GB/s, not the datasheet's 450.
+func TestGroupOfShape(t *testing.T) {
+	h100 := &hardware.GPU{System: "h100_sxm", SM: 90, NVLinks: 18, NVLinkGBps: 25, PCIeGen: 5}
+	s := topology.Shape{Ranks: 16, Endpoints: 2, NVLink: true, LinkBW: units.GBps(450), Wiring: topology.NVLinkSwitched, Multicast: true,
+		Network: true, NICs: 8, NICBW: units.GBps(400)}
+	g, err := GroupOf(s, h100, 28)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Group{SM: 90, Ranks: 16, Nodes: 2, NVLinkGBps: 18 * 20.6, NVSwitch: true, Multicast: true, PCIeGBps: 48, NICs: 8, NICGBps: 50, Minor: 28}
+	if g.NVLinkGBps = math.Round(g.NVLinkGBps*10) / 10; g != want {
+		t.Errorf("%+v, want %+v", g, want)
+	}
+	s.NVLink, s.LinkBW, s.Network, s.Endpoints = false, 0, false, 1
+	if g, err := GroupOf(s, h100, 0); err != nil || g.NVLinkGBps != 0 || g.NICs != 0 || g.Nodes != 1 {
+		t.Errorf("PCIe in one node: %+v %v", g, err)
+	}
+	if _, err := GroupOf(s, nil, 0); err == nil {
+		t.Error("an unknown GPU has no tuner")
 	}
 }

@@ -20,7 +20,8 @@ type Case struct {
 	Textbook units.Duration // 0 = the textbook has no form
 	NCCL     units.Duration // 0 = NCCL has no model
 
-	Row *measured.Row // the row, for plots; nil for other kinds
+	Row *measured.Row   // of a collective or an exchange
+	Op  *measured.OpRow // of a computation
 }
 
 // Size is a class of sizes.

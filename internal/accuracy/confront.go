@@ -9,8 +9,10 @@ import (
 
 	"rankmap/collective"
 	"rankmap/collective/nccltune"
+	"rankmap/compute"
 	"rankmap/internal/hardware"
 	"rankmap/internal/measured"
+	"rankmap/internal/parallel"
 	"rankmap/internal/units"
 	"rankmap/topology"
 )
@@ -35,6 +37,9 @@ type Confronter struct {
 	profiles *hardware.Profiles
 	opts     Options
 	places   map[machine]*place
+	configs  fs.FS // where kernel parameters are; nil without
+	own      []*hardware.Kernels
+	kernels  map[kernelKey]*compute.Model
 }
 
 // place is one machine, ready to price.
@@ -45,7 +50,15 @@ type place struct {
 	textbook *collective.TextbookModel
 	shape    topology.Shape
 	sheet    *hardware.GPU
-	tuners   map[int]*nccltune.Tuner // by NCCL's minor version; nil = NCCL's tuner has no answer
+	noNVLS   bool
+	tuners   map[tunerKey]*nccltune.Tuner // nil = NCCL's tuner has no answer
+}
+
+// tunerKey is what a group's tuner depends on besides the group: NCCL's minor version, and whether the switch may reduce
+// (it reduces no one-byte types).
+type tunerKey struct {
+	minor   int
+	oneByte bool
 }
 
 // New reads datasheets and profiles from configs.
@@ -58,12 +71,20 @@ func New(configs fs.FS, opts Options) (*Confronter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewWith(cat, profiles, opts), nil
+	c := NewWith(cat, profiles, opts)
+	c.configs = configs
+	return c, nil
 }
 
 // NewWith takes datasheets and profiles that were read before, such as a user's own calibration.
 func NewWith(cat *hardware.Catalog, profiles *hardware.Profiles, opts Options) *Confronter {
-	return &Confronter{catalog: cat, profiles: profiles, opts: opts, places: map[machine]*place{}}
+	return &Confronter{catalog: cat, profiles: profiles, opts: opts, places: map[machine]*place{}, kernels: map[kernelKey]*compute.Model{}}
+}
+
+// WithKernels says where the parameters of computations are, for tables of such; own replace those of their systems.
+func (c *Confronter) WithKernels(configs fs.FS, own ...*hardware.Kernels) *Confronter {
+	c.configs, c.own = configs, own
+	return c
 }
 
 // Rows prices rows and gathers what cannot be priced.
@@ -75,7 +96,7 @@ func (c *Confronter) Rows(files ...measured.File) Result {
 			left[s.Reason]++
 		}
 		for j := range files[i].Rows {
-			row := c.complete(files[i].Rows[j])
+			row := c.Complete(files[i].Rows[j])
 			out, err := c.price(&row)
 			if err != nil {
 				left[err.Error()]++
@@ -83,25 +104,36 @@ func (c *Confronter) Rows(files ...measured.File) Result {
 			}
 			res.Cases = append(res.Cases, out)
 		}
+		for j := range files[i].Ops {
+			out, err := c.op(&files[i].Ops[j])
+			if err != nil {
+				left[err.Error()]++
+				continue
+			}
+			res.Cases = append(res.Cases, out)
+		}
+		if n := len(files[i].Steps); n > 0 {
+			left["no model yet: measured stacks of layers"] += n
+		}
 	}
 	res.Skipped = left.list()
 	return res
 }
 
-// complete adds what the options know to a row.
-func (c *Confronter) complete(r measured.Row) measured.Row {
+// Complete adds to a row what the options and the catalog know: system, datasheet, launch, NICs.
+func (c *Confronter) Complete(r measured.Row) measured.Row {
+	if r.System == "" {
+		r.System = SystemOf(c.catalog, &r)
+	}
+	if r.System == "" && r.GPU == "" {
+		r.System = c.opts.System
+	}
 	if r.Hardware == "" {
-		if sheet := c.catalog.ByName(r.GPU); sheet != nil && r.GPU != "" {
+		if sheet, err := c.catalog.GPU(hardwareKey(r.System)); err == nil {
 			r.Hardware = sheet.System
-			if r.System == "" {
-				r.System = sheet.System
-			}
 		}
 	}
-	if r.System == "" && r.GPU == "" && c.opts.System != "" {
-		r.System = c.opts.System
-		r.Hardware = strings.TrimSuffix(c.opts.System, "_server")
-	}
+	r.NoMulticast = r.NoMulticast || c.opts.NoMulticast
 	if c.opts.Launch != nil {
 		r.Launch = *c.opts.Launch
 	}
@@ -117,59 +149,104 @@ func (c *Confronter) complete(r measured.Row) measured.Row {
 	return r
 }
 
+// SystemOf is the system that a row is reported under: what its table says, else the datasheet whose driver name the
+// source printed, else the printed name. "" when the row names no GPU.
+func SystemOf(cat *hardware.Catalog, r *measured.Row) string {
+	switch {
+	case r.System != "":
+		return r.System
+	case r.GPU == "":
+		return ""
+	}
+	if sheet := cat.ByName(r.GPU); sheet != nil {
+		return sheet.System
+	}
+	return r.GPU
+}
+
 // Reasons of this package for leaving a row out.
 var (
 	errOtherSystem = errors.New("another system than --system")
 	errOneRank     = errors.New("one rank")
-	errExchange    = errors.New("no model yet: expert-parallel dispatch and combine")
 	errContention  = errors.New("no model yet: contention")
-	errKernel      = errors.New("no model yet: custom all-reduce kernels")
 )
+
+// other says that a row is of another system than the one asked for. Boards that the datasheets do not tell apart
+// ("rtx_pro_6000_server") are one.
+func (c *Confronter) other(r *measured.Row) bool {
+	return c.opts.System != "" && hardwareKey(r.System) != hardwareKey(c.opts.System)
+}
+
+// hardwareKey is the datasheet's key of a table's system.
+func hardwareKey(system string) string { return strings.TrimSuffix(system, "_server") }
 
 // price predicts one row; the error is the reason to skip it.
 func (c *Confronter) price(r *measured.Row) (Case, error) {
-	if c.opts.System != "" && r.System != c.opts.System {
+	if c.other(r) {
 		return Case{}, errOtherSystem
 	}
-	switch {
-	case r.Kind == measured.Exchange:
-		return Case{}, errExchange
-	case r.Kind == measured.Contention:
-		return Case{}, errContention
-	case r.Library != "nccl":
-		return Case{}, errKernel
-	case r.Ranks < 2:
+	if r.Ranks < 2 {
 		return Case{}, errOneRank
-	}
-	m, err := machineOf(r)
-	if err != nil {
-		return Case{}, err
-	}
-	p := c.place(m)
-	if p.err != nil {
-		return Case{}, p.err
-	}
-	req := collective.Request{Op: r.Op, Bytes: r.Bytes, DType: r.DType, Launch: collective.Graph, Members: p.members, Library: r.Version}
-	if r.Launch == measured.LaunchEager {
-		req.Launch = collective.Eager
-	}
-	ours, err := p.model.Price(req)
-	if err != nil {
-		return Case{}, err
 	}
 	out := Case{
 		System: r.System, Collective: r.Op.String(), Size: SizeOf(r.Bytes), Nodes: r.Nodes, Ranks: r.Ranks, Source: r.Origin,
-		Measured: r.Time, Ours: ours.Time, P10: ours.P10, P90: ours.P90, Row: r,
+		Measured: r.Time, Row: r,
 	}
+	switch {
+	case r.Kind == measured.Contention:
+		return Case{}, errContention
+	case r.Kind == measured.Exchange:
+		return out, c.exchange(&out)
+	}
+	return out, c.collective(&out)
+}
+
+// launchOf translates.
+func launchOf(r *measured.Row) collective.Launch {
+	if r.Launch == measured.LaunchEager {
+		return collective.Eager
+	}
+	return collective.Graph
+}
+
+// take copies an estimate.
+func (c *Case) take(e collective.Estimate) { c.Ours, c.P10, c.P90 = e.Time, e.P10, e.P90 }
+
+// collective fills the predictions of a collective. The textbook knows no kernels and stands beside a framework's own as
+// well; NCCL's tuner says nothing about those.
+func (c *Confronter) collective(out *Case) error {
+	r := out.Row
+	m, err := machineOf(r)
+	if err != nil {
+		return err
+	}
+	p := c.place(m)
+	if p.err != nil {
+		return p.err
+	}
+	req := collective.Request{Op: r.Op, Bytes: r.Bytes, DType: r.DType, Launch: launchOf(r), Members: p.members, Library: r.Version}
+	if r.Op == parallel.SendRecv {
+		req.Members = m.neighbours()
+	}
+	var ours collective.Estimate
+	if r.Library == "nccl" {
+		ours, err = p.model.Price(req)
+	} else {
+		ours, err = c.framework(out)
+	}
+	if err != nil {
+		return err
+	}
+	out.take(ours)
 	if book, err := p.textbook.Price(req); err == nil {
 		out.Textbook = book.Time
 	}
-	if t := p.tuner(minorOf(r.Version)); t != nil {
+	if t := p.tuner(tunerKey{minorOf(r.Version), r.Op == parallel.AllReduce && collective.OneByte(r.DType)}); t != nil && r.Library == "nccl" {
 		if choice, ok := t.Choose(r.Op, r.Bytes); ok {
 			out.NCCL = choice.Time
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // place returns the machine, building it on first use.
@@ -177,14 +254,14 @@ func (c *Confronter) place(m machine) *place {
 	if p := c.places[m]; p != nil {
 		return p
 	}
-	p := &place{members: m.members(), tuners: map[int]*nccltune.Tuner{}}
+	p := &place{members: m.members(), noNVLS: m.noNVLS, tuners: map[tunerKey]*nccltune.Tuner{}}
 	c.places[m] = p
 	cluster, err := m.cluster(c.catalog)
 	if err != nil {
 		p.err = fmt.Errorf("machine cannot be described: %w", err)
 		return p
 	}
-	p.model = collective.New(cluster, c.profiles, collective.Options{NoMulticast: c.opts.NoMulticast})
+	p.model = collective.New(cluster, c.profiles, collective.Options{NoMulticast: m.noNVLS})
 	p.textbook = collective.NewTextbook(cluster)
 	p.textbook.RingOnly = true
 	p.sheet, _ = c.catalog.GPU(m.gpu)
@@ -193,13 +270,14 @@ func (c *Confronter) place(m machine) *place {
 }
 
 // tuner returns NCCL's tuner for this group and version; nil where NCCL's model does not cover it.
-func (p *place) tuner(minor int) *nccltune.Tuner {
-	t, ok := p.tuners[minor]
+func (p *place) tuner(k tunerKey) *nccltune.Tuner {
+	t, ok := p.tuners[k]
 	if !ok {
-		if g, err := nccltune.GroupOf(p.shape, p.sheet, minor); err == nil {
+		if g, err := nccltune.GroupOf(p.shape, p.sheet, k.minor); err == nil {
+			g.Multicast = g.Multicast && !p.noNVLS && !k.oneByte
 			t, _ = nccltune.New(g)
 		}
-		p.tuners[minor] = t
+		p.tuners[k] = t
 	}
 	return t
 }

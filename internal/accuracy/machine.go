@@ -23,6 +23,7 @@ type machine struct {
 	rate    units.Bandwidth
 	fabric  topology.FabricKind
 	sockets int
+	noNVLS  bool // in-switch reduction off
 }
 
 // usual is how the machines of a GPU are built, where a table names the GPU alone (measured/README: preset of a system).
@@ -59,7 +60,7 @@ func machineOf(r *measured.Row) (machine, error) {
 		return machine{}, fmt.Errorf("no datasheet of this GPU")
 	}
 	m := machine{gpu: r.Hardware, wiring: r.Wiring, gpus: u.gpus, nodes: r.Nodes, used: r.GPUsPerNode, ranks: r.Ranks,
-		nics: r.NICs, rate: r.NICRate, fabric: topology.FabricKind(r.Fabric), sockets: 2}
+		nics: r.NICs, rate: r.NICRate, fabric: topology.FabricKind(r.Fabric), sockets: 2, noNVLS: r.NoMulticast}
 	if m.wiring == measured.WiringUnstated {
 		m.wiring = u.wiring
 	}
@@ -77,6 +78,9 @@ func machineOf(r *measured.Row) (machine, error) {
 		m.used = min(m.used, u.gpus)
 	}
 	m.gpus = max(m.gpus, m.used)
+	if m.nodes > topology.MaxGPUs/m.gpus {
+		return machine{}, fmt.Errorf("more GPUs than a cluster may have")
+	}
 	if m.used*m.nodes < m.ranks {
 		return machine{}, fmt.Errorf("more ranks than GPUs")
 	}
@@ -228,4 +232,15 @@ func (m *machine) members() []topology.GPUID {
 		}
 	}
 	return ids
+}
+
+// neighbours are two ranks that follow each other where the way is longest: nccl-tests' send/recv passes the buffer on
+// round the ranks, so the slowest hop counts, from one node (or rack) to the next if there are several.
+func (m *machine) neighbours() []topology.GPUID {
+	ids := m.members()
+	at := 1
+	if m.crosses() {
+		at = m.used * max(m.rack, 1)
+	}
+	return ids[at-1 : at+1]
 }

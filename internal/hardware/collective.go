@@ -33,21 +33,69 @@ type DomainParams struct {
 
 // CollectiveProfile is SYSTEM.collective.yaml: what was fitted on one system's measured collectives.
 type CollectiveProfile struct {
-	System        string        `yaml:"system"`
-	Like          string        `yaml:"like,omitempty"`          // no fit of its own: use that system's
-	Relation      string        `yaml:"relation,omitempty"`      // with like: "sibling" (same generation) or "generation"
-	Link          string        `yaml:"link,omitempty"`          // "nvlink" or "pcie"
-	LinkGBps      float64       `yaml:"linkGBps,omitempty"`      // one way a GPU, datasheet; efficiencies refer to it
-	Multicast     bool          `yaml:"multicast,omitempty"`     // NVSwitch reduces in the switch
-	NVLSFromRanks int           `yaml:"nvlsFromRanks,omitempty"` // smallest group for which NCCL used it
-	Domain        *DomainParams `yaml:"domain,omitempty"`
-	NotIdentified []string      `yaml:"notIdentified,flow,omitempty"` // parameters that the data leave at the prior
-	Points        int           `yaml:"points,omitempty"`             // measurements behind the fit
-	Libraries     []string      `yaml:"libraries,flow,omitempty"`     // NCCL versions measured
-	Ranks         []int         `yaml:"ranks,flow,omitempty"`         // group sizes measured
-	Curves        []Curve       `yaml:"curves,omitempty"`             // what physics misses
-	Bands         []Band        `yaml:"bands,omitempty"`              // 80 % intervals
-	Source        string        `yaml:"source"`
+	System        string            `yaml:"system"`
+	Like          string            `yaml:"like,omitempty"`          // no fit of its own: use that system's
+	Relation      string            `yaml:"relation,omitempty"`      // with like: "sibling" (same generation) or "generation"
+	Link          string            `yaml:"link,omitempty"`          // "nvlink" or "pcie"
+	LinkGBps      float64           `yaml:"linkGBps,omitempty"`      // one way a GPU, datasheet; efficiencies refer to it
+	Multicast     bool              `yaml:"multicast,omitempty"`     // NVSwitch reduces in the switch
+	NVLSFromRanks int               `yaml:"nvlsFromRanks,omitempty"` // smallest group for which NCCL used it
+	Domain        *DomainParams     `yaml:"domain,omitempty"`
+	NotIdentified []string          `yaml:"notIdentified,flow,omitempty"` // parameters that the data leave at the prior
+	Points        int               `yaml:"points,omitempty"`             // measurements behind the fit
+	FloorUs       float64           `yaml:"floorUs,omitempty"`            // us: measured floor of eager launches; 0 = the host's
+	Libraries     []string          `yaml:"libraries,flow,omitempty"`     // NCCL versions measured
+	Ranks         []int             `yaml:"ranks,flow,omitempty"`         // group sizes measured
+	Siblings      []string          `yaml:"siblings,flow,omitempty"`      // systems whose curves count too, with less weight
+	Curves        []Curve           `yaml:"curves,omitempty"`             // what physics misses
+	Bands         []Band            `yaml:"bands,omitempty"`              // 80 % intervals
+	Custom        []CustomAllReduce `yaml:"custom,omitempty"`             // all-reduce kernels of serving frameworks
+	Dispatch      []DispatchKernel  `yaml:"dispatch,omitempty"`           // expert-parallel exchanges
+	Source        string            `yaml:"source"`
+}
+
+// CustomAllReduce is a serving framework's own all_reduce on one node: one-shot, two-shot and multicast kernels.
+type CustomAllReduce struct {
+	Kernel    string   `yaml:"kernel"`                 // "vllm", "sglang", "trtllm"
+	Libraries []string `yaml:"libraries,flow"`         // versions of the framework measured
+	B1        float64  `yaml:"b1"`                     // us: one-shot launch
+	C1        float64  `yaml:"c1"`                     // us a peer
+	E1        float64  `yaml:"e1"`                     // efficiency
+	B2        float64  `yaml:"b2"`                     // two-shot
+	C2        float64  `yaml:"c2"`                     //
+	E2        float64  `yaml:"e2"`                     //
+	BM        float64  `yaml:"bm,omitempty"`           // us: multicast launch; 0 = no such kernel
+	EM        float64  `yaml:"em,omitempty"`           //
+	FloorUs   float64  `yaml:"eagerFloorUs,omitempty"` // eager: never faster than floor and copy
+	CopyGBps  float64  `yaml:"eagerCopyGBps,omitempty"`
+	Points    int      `yaml:"points"`
+	Bands     []Band   `yaml:"bands"` // 80 % intervals, provenance "graph" or "eager"
+}
+
+// DispatchKernel is one phase of an expert-parallel exchange library. Which fields count depends on the mode:
+//
+//	"low_latency" (DeepEP): B, CE, Tok (dispatch), E, SMR (combine), P
+//	"normal" (DeepEP): B0, B1, R, E, P, A, C0
+//	"nvlink" (TensorRT-LLM): B, C, E4, E, P, A, C0
+type DispatchKernel struct {
+	Mode   string  `yaml:"mode"`
+	Phase  string  `yaml:"phase"`            // "dispatch", "combine", ...
+	Kernel string  `yaml:"kernel,omitempty"` // "NVLinkOneSided", ...
+	B      float64 `yaml:"b,omitempty"`      // us
+	CE     float64 `yaml:"cE,omitempty"`     // us an expert
+	Tok    float64 `yaml:"tok,omitempty"`    // us a token and SM, at hidden 4096
+	SMR    float64 `yaml:"smr,omitempty"`    // GB/s an SM
+	B0     float64 `yaml:"b0,omitempty"`     // us
+	B1     float64 `yaml:"b1,omitempty"`     // us at hidden 4096
+	R      float64 `yaml:"r,omitempty"`      // GB/s an SM
+	C      float64 `yaml:"c,omitempty"`      // us a doubling of the ranks
+	E4     float64 `yaml:"e4,omitempty"`     // efficiency to 4 ranks
+	E      float64 `yaml:"e"`                // efficiency
+	P      float64 `yaml:"p"`                // overlap
+	A      float64 `yaml:"a,omitempty"`      // ranks' worth of volume that goes out whatever the routing
+	C0     float64 `yaml:"c0,omitempty"`     // bytes a copy besides the hidden state
+	Points int     `yaml:"points"`
+	Bands  []Band  `yaml:"bands"` // 80 % intervals by the bf16 bytes of a rank's tokens
 }
 
 // Curve is ln(measured/physical) of one operation, group size, type class and library over log2(bytes): piecewise linear,
@@ -57,7 +105,8 @@ type Curve struct {
 	Ranks   int       `yaml:"ranks"`
 	Byte    bool      `yaml:"byte,omitempty"`    // one-byte types (reductions only)
 	Library string    `yaml:"library,omitempty"` // NCCL version
-	Weight  float64   `yaml:"weight,omitempty"`  // against other curves; 0 = 1
+	Other   bool      `yaml:"other,omitempty"`   // taken over from another system: not a measurement of this one
+	Sibling bool      `yaml:"sibling,omitempty"` // a sibling's: tells what a library version changes, and what was not measured here at all
 	Log2    []float64 `yaml:"log2,flow"`
 	R       []float64 `yaml:"r,flow"`
 }
@@ -93,6 +142,7 @@ type FabricProfile struct {
 	Params        FabricParams `yaml:"params"`
 	NotIdentified []string     `yaml:"notIdentified,flow,omitempty"`
 	Points        int          `yaml:"points,omitempty"`
+	MaxRanks      int          `yaml:"maxRanks,omitempty"` // largest group measured: beyond it congestion is not in the numbers
 	Bands         []Band       `yaml:"bands,omitempty"`
 	Source        string       `yaml:"source"`
 }
@@ -100,8 +150,9 @@ type FabricProfile struct {
 // HostProfile is host-NAME.yaml: the floor that an eager launch never beats.
 type HostProfile struct {
 	Name    string   `yaml:"name"`
-	Systems []string `yaml:"systems,flow"` // GPUs that usually sit in such a host
-	FloorUs float64  `yaml:"floorUs"`      // us
+	Systems []string `yaml:"systems,flow"`    // GPUs that usually sit in such a host
+	FloorUs float64  `yaml:"floorUs"`         // us
+	Bands   []Band   `yaml:"bands,omitempty"` // 80 % intervals of eager launches on machines that nobody measured
 	Source  string   `yaml:"source"`
 }
 

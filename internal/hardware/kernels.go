@@ -46,21 +46,21 @@ type Fit struct {
 
 // GEMM is the chip's side of a matrix product.
 type GEMM struct {
-	EC   float64 `yaml:"ec"`             // best fraction of the tensor-core peak
-	EM   float64 `yaml:"em"`             // fraction of the memory bandwidth
-	LK   float64 `yaml:"lk"`             // ns: shortest time of one 64-deep step of a block's main loop
-	TW   float64 `yaml:"tw"`             // us: prologue and epilogue of one wave
-	T1   float64 `yaml:"t1"`             // us: second kernel or pass of split-K; 0 = the kernels do not split
-	P    float64 `yaml:"p"`              // sharpness of the overlap of math and memory: 1 = sum, large = max
-	Grid string  `yaml:"grid,omitempty"` // smooth correction over the shape, see compute.Grid
-	Fit  Fit     `yaml:"fit,omitempty"`  //
+	EC  float64 `yaml:"ec"`            // best fraction of the tensor-core peak
+	EM  float64 `yaml:"em"`            // fraction of the memory bandwidth
+	LK  float64 `yaml:"lk"`            // ns: shortest time of one 64-deep step of a block's main loop
+	TW  float64 `yaml:"tw"`            // us: prologue and epilogue of one wave
+	T1  float64 `yaml:"t1"`            // us: second kernel or pass of split-K; 0 = the kernels do not split
+	P   float64 `yaml:"p"`             // sharpness of the overlap of math and memory: 1 = sum, large = max
+	Fit Fit     `yaml:"fit,omitempty"` //
 }
 
 // Launch is the framework's side of a matrix product.
 type Launch struct {
-	T0 float64 `yaml:"t0"`           // us: launch and drain, with the quantization kernels where the op has them
-	Q  float64 `yaml:"q,omitempty"`  // passes over the activation for quantization
-	TR float64 `yaml:"tr,omitempty"` // us a row
+	T0   float64 `yaml:"t0"`             // us: launch and drain, with the quantization kernels where the op has them
+	Q    float64 `yaml:"q,omitempty"`    // passes over the activation for quantization
+	TR   float64 `yaml:"tr,omitempty"`   // us a row
+	Grid string  `yaml:"grid,omitempty"` // smooth correction over the shape, see compute.Grid
 }
 
 // Prefill is attention over a prompt.
@@ -79,20 +79,29 @@ type Prefill struct {
 	Fit  Fit     `yaml:"fit,omitempty"`  //
 }
 
-// Decode is attention of one new token a sequence over its cache. X is the grouped path, M the multi-head path.
+// Decode is attention of one new token a sequence over its cache. Two kernels share the work: one that serves all query
+// heads of a KV head together, and one block a query head.
 type Decode struct {
-	T0       float64 `yaml:"t0"`                 // us
-	T1       float64 `yaml:"t1"`                 // us: combine of split context
-	EMX      float64 `yaml:"emx"`                // memory fraction, K and V counted once each
-	LTX      float64 `yaml:"ltx"`                // ns a token
-	TWX      float64 `yaml:"twx"`                // us a block
-	EMM      float64 `yaml:"emm"`                //
-	LTM      float64 `yaml:"ltm"`                //
-	TWM      float64 `yaml:"twm"`                //
-	MaxGroup int     `yaml:"maxGroup"`           // query heads a KV head that the grouped path takes; 0 = never
-	Grid     string  `yaml:"grid,omitempty"`     //
-	Fit      Fit     `yaml:"fit,omitempty"`      //
-	MinSplit int     `yaml:"minSplit,omitempty"` // tokens a split at least; 0 = 512
+	MaxGroup int        `yaml:"maxGroup"`          // query heads a KV head that the grouped kernel takes; 0 = it never runs
+	Fill     float64    `yaml:"fill,omitempty"`    // share of the SMs that the grouped kernel's blocks must fill to be chosen; 0 = any
+	Grouped  DecodePath `yaml:"grouped,omitempty"` //
+	PerHead  DecodePath `yaml:"perHead"`           //
+	Fit      Fit        `yaml:"fit,omitempty"`     //
+}
+
+// DecodePath is one of the two kernels.
+type DecodePath struct {
+	T0    float64 `yaml:"t0"`              // us
+	T1    float64 `yaml:"t1,omitempty"`    // us: combine of a split context
+	TW    float64 `yaml:"tw,omitempty"`    // us a block
+	LT    float64 `yaml:"lt,omitempty"`    // ns a token of 256 cached bytes in K and as many in V
+	LD    float64 `yaml:"ld,omitempty"`    // exponent of that time over the bytes a token
+	EM    float64 `yaml:"em"`              // memory fraction, K and V counted once each
+	P     float64 `yaml:"p"`               // overlap of blocks' time and memory
+	Wide  float64 `yaml:"wide,omitempty"`  // factor on a block's time for groups of more than 16 heads; 0 = 1
+	Waves bool    `yaml:"waves,omitempty"` // splits to 8 waves of blocks, at most 128 tokens a block and sqrt(8 n) splits; else fills the SMs once
+	Split int     `yaml:"split,omitempty"` // tokens a split at least
+	Grid  string  `yaml:"grid,omitempty"`  //
 }
 
 // MLAPrefill is latent attention over a prompt.
@@ -133,6 +142,7 @@ type MoE struct {
 	TW   float64 `yaml:"tw"`             // us, as for GEMM
 	EA   float64 `yaml:"ea"`             // memory fraction of the activations
 	P    float64 `yaml:"p"`              // overlap
+	TR   float64 `yaml:"tr,omitempty"`   // ns a (token, expert) pair of the whole expert-parallel group: routing
 	Grid string  `yaml:"grid,omitempty"` //
 	Fit  Fit     `yaml:"fit,omitempty"`  //
 }

@@ -187,8 +187,13 @@ func readStrict(r io.Reader, name string, into any) error {
 
 // WriteCollective writes p as YAML under a comment; the same profile gives the same bytes.
 func WriteCollective(w io.Writer, p *CollectiveProfile, comment string) error {
+	return WriteProfile(w, p, comment)
+}
+
+// WriteProfile writes any profile as YAML under a comment.
+func WriteProfile(w io.Writer, p any, comment string) error {
 	var b bytes.Buffer
-	for _, l := range strings.Split(strings.TrimRight(comment, "\n"), "\n") {
+	for _, l := range strings.Split(comment, "\n") {
 		if l != "" {
 			b.WriteString("# " + l + "\n")
 		}
@@ -202,18 +207,5 @@ func WriteCollective(w io.Writer, p *CollectiveProfile, comment string) error {
 		return err
 	}
 	_, err := w.Write(b.Bytes())
-	return err
-}
-
-// WriteFabric writes f as YAML under a comment.
-func WriteFabric(w io.Writer, f *FabricProfile, comment string) error {
-	b, err := yaml.Marshal(f)
-	if err != nil {
-		return err
-	}
-	if comment != "" {
-		comment = "# " + comment + "\n"
-	}
-	_, err = io.WriteString(w, comment+string(b))
 	return err
 }

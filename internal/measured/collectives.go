@@ -29,7 +29,7 @@ func ReadCollectives(r io.Reader, name string) ([]Row, []Skip, error) {
 		if row.System == "" {
 			t.addf(t.line, "system is empty")
 		}
-		t.opInto(&row, "collective")
+		known := t.opInto(&row, "collective")
 		t.dtypeInto(&row, "dtype")
 		if strings.Contains(strings.ToLower(row.Kernel), "eager") {
 			row.Launch = LaunchEager
@@ -42,8 +42,8 @@ func ReadCollectives(r io.Reader, name string) ([]Row, []Skip, error) {
 			t.addf(t.line, "%d ranks on %d nodes: want as many on each", row.Ranks, row.Nodes)
 			continue
 		}
-		if !stated {
-			skipped = append(skipped, Skip{name, t.line, SkipNoTime})
+		if !known || !stated {
+			skipped = append(skipped, Skip{name, t.line, noOpOrTime(known)})
 			continue
 		}
 		row.GPUsPerNode = row.Ranks / row.Nodes
@@ -53,18 +53,31 @@ func ReadCollectives(r io.Reader, name string) ([]Row, []Skip, error) {
 	return rows, skipped, t.err()
 }
 
-// opInto reads the collective's name.
-func (t *sheet) opInto(row *Row, col string) {
-	if err := row.Op.UnmarshalText([]byte(t.str(col))); err != nil {
+// noOpOrTime is the reason of a row without one of the two.
+func noOpOrTime(opKnown bool) string {
+	if !opKnown {
+		return SkipNoOp
+	}
+	return SkipNoTime
+}
+
+// opInto reads the collective's name; false for one that rankmap does not price.
+func (t *sheet) opInto(row *Row, col string) bool {
+	name := t.str(col)
+	if foreignOps[name] {
+		return false
+	}
+	if err := row.Op.UnmarshalText([]byte(name)); err != nil {
 		t.addf(t.line, "%w", err)
 	}
+	return true
 }
 
 // dtypeInto reads the element type.
 func (t *sheet) dtypeInto(row *Row, col string) {
 	d, ok := dtypeOf(t.str(col))
 	if !ok {
-		t.addf(t.line, "%s %q: unknown element type (known: half, bfloat16, float, double, int8, int32, int64, fp8)", col, t.str(col))
+		t.addf(t.line, "%s %q: want the name of an element type, such as half or bfloat16", col, t.str(col))
 	}
 	row.DType = d
 }

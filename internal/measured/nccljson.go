@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"path"
+	"strings"
 
 	"rankmap/internal/units"
 )
@@ -81,6 +82,9 @@ func ReadNCCLTestsJSON(r io.Reader, name string) ([]Row, []Skip, error) {
 		return nil, nil, fmt.Errorf("%s:%d: %w", name, lineAt(data, offsetOf(err)), err)
 	}
 	p := problems{name: name}
+	if len(doc.Args) > 0 && foreignOps[strings.TrimSuffix(path.Base(doc.Args[0]), "_perf")] {
+		return nil, []Skip{{name, 1, SkipNoOp}}, nil
+	}
 	base, err := doc.base(name)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s:1: %w", name, err)

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,33 +22,9 @@ func isNCCLTestsText(data []byte) bool { return ncclTestsColumns.Match(data) }
 
 var (
 	// mpiPrefix is what mpirun --tag-output and srun --label put before a line.
-	mpiPrefix   = regexp.MustCompile(`^(?:\[\d+,\d+\]<std(?:out|err)>:\s?|\s*\d+:\s(?:\s*#|\s+\d))`)
-	runLine     = regexp.MustCompile(`#\s*nThread\s+(\d+)\s+nGpus\s+(\d+)\b.*`)
-	graphField  = regexp.MustCompile(`\bgraph:\s*(\d+)`)
-	versionLine = regexp.MustCompile(`nccl-library=(\d+)`)
-	infoVersion = regexp.MustCompile(`NCCL version (\d+\.\d+(?:\.\d+)?)`)
-	testLine    = regexp.MustCompile(`#\s*Collective test starting:\s*(\S+)`)
-	rankLine    = regexp.MustCompile(`#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)\s+\[[^\]]*\]\s*(.*?)\s*$`)
-	wrongLine   = regexp.MustCompile(`#\s*Out of bounds values\s*:\s*\d+\s+FAILED`)
+	mpiPrefix = regexp.MustCompile(`^(?:\[\d+,\d+\]<std(?:out|err)>:\s?|\s*\d+:\s(?:\s*#|\s+\d))`)
+	wrongLine = regexp.MustCompile(`#\s*Out of bounds values\s*:\s*\d+\s+FAILED`)
 )
-
-// ncclRun is what the lines above a result table say.
-type ncclRun struct {
-	op        parallel.Op
-	opKnown   bool
-	version   string
-	threads   int
-	gpus      int
-	graph     bool
-	hosts     map[string]int // ranks of the first group on each host
-	groups    map[string]bool
-	group     string
-	ranks     int // of the first group
-	gpuName   string
-	mixedGPUs bool
-	columns   []string
-	first     int // index of the table's first row
-}
 
 // ReadNCCLTests reads the text output of nccl-tests, any version, one or more runs in a file, with mpirun's or srun's
 // labels and other programs' lines between. Each line of a table gives an out-of-place and an in-place Row. Launches are
@@ -80,22 +55,24 @@ func ReadNCCLTests(r io.Reader, name string) ([]Row, []Skip, error) {
 			}
 			run.columns = strings.Fields(strings.TrimPrefix(strings.TrimSpace(s), "#"))
 			run.first = len(rows)
-		case strings.Contains(s, "#") || strings.Contains(s, "NCCL version"):
-			run.note(s, name)
-		case run.columns != nil:
+		case run.columns != nil && startsWithSize(s):
+			if strings.Contains(s, "NCCL ") {
+				skipped = append(skipped, Skip{name, line, SkipTorn})
+				continue
+			}
+			if run.foreign {
+				skipped = append(skipped, Skip{name, line, SkipNoOp})
+				continue
+			}
 			rows = run.row(rows, s, name, line, &p)
+		default:
+			run.note(s, name)
 		}
 	}
 	if err := sc.Err(); err != nil {
 		p.errs = append(p.errs, fmt.Errorf("%s: %w", name, err))
 	}
 	return rows, skipped, p.err()
-}
-
-func newNCCLRun(name string) ncclRun {
-	run := ncclRun{hosts: map[string]int{}, groups: map[string]bool{}}
-	run.op, run.opKnown = opInName(path.Base(strings.ReplaceAll(name, `\`, "/")))
-	return run
 }
 
 // unlabel removes the label that a launcher put before the line.
@@ -132,49 +109,10 @@ func opInName(name string) (parallel.Op, bool) {
 	return 0, false
 }
 
-// note takes what a comment line says about the run.
-func (r *ncclRun) note(s, name string) {
-	if m := testLine.FindStringSubmatch(s); m != nil {
-		*r = ncclRun{version: r.version, hosts: map[string]int{}, groups: map[string]bool{}, first: r.first}
-		r.op, r.opKnown = opInName(m[1])
-	}
-	if m := versionLine.FindStringSubmatch(s); m != nil {
-		if v, err := strconv.Atoi(m[1]); err == nil {
-			r.version = versionOf(v)
-		}
-	}
-	if m := infoVersion.FindStringSubmatch(s); m != nil {
-		r.version = m[1]
-	}
-	if m := runLine.FindStringSubmatch(s); m != nil {
-		if r.columns != nil { // an old version's next run in the same file
-			*r = ncclRun{op: r.op, opKnown: r.opKnown, version: r.version, hosts: map[string]int{}, groups: map[string]bool{}, first: r.first}
-		}
-		r.threads, _ = strconv.Atoi(m[1])
-		r.gpus, _ = strconv.Atoi(m[2])
-		g := graphField.FindStringSubmatch(s)
-		r.graph = g != nil && g[1] != "0"
-	}
-	if m := rankLine.FindStringSubmatch(s); m != nil {
-		if len(r.groups) == 0 {
-			r.group = m[2]
-		}
-		r.groups[m[2]] = true
-		if m[2] == r.group {
-			r.hosts[m[3]]++
-			r.ranks++
-		}
-		r.mixedGPUs = r.mixedGPUs || r.gpuName != "" && r.gpuName != m[5]
-		r.gpuName = m[5]
-	}
-}
-
-// versionOf turns NCCL's number into its text: 22803 is 2.28.3, 2708 (before 2.9) is 2.7.8.
-func versionOf(v int) string {
-	if v >= 10000 {
-		return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
-	}
-	return fmt.Sprintf("%d.%d.%d", v/1000, v/100%10, v%100)
+// startsWithSize says whether a line can be a row of a table.
+func startsWithSize(s string) bool {
+	s = strings.TrimLeft(s, " ")
+	return s != "" && s[0] >= '0' && s[0] <= '9'
 }
 
 // row reads one line of a result table; lines of other programs are passed over.
@@ -223,34 +161,4 @@ func (r *ncclRun) row(rows []Row, s, name string, line int, p *problems) []Row {
 		nth++
 	}
 	return rows
-}
-
-// base is the Row of a size, without its time.
-func (r *ncclRun) base(name string, line int, size units.Bytes, dtype string, p *problems) Row {
-	row := Row{
-		GPU: r.gpuName, Library: "nccl", Version: r.version, Launch: LaunchEager,
-		Op: r.op, Bytes: size, DType: dtype,
-		Ranks: r.ranks, Nodes: len(r.hosts), File: name, Line: line,
-	}
-	if r.ranks == 0 && r.gpus*max(r.threads, 1) > 1 { // no list of ranks: one process drives them all
-		row.Ranks, row.Nodes = r.gpus*max(r.threads, 1), 1
-	}
-	if row.Ranks == 0 {
-		p.addf(line, "no list of ranks above the table, and one GPU a process: cannot tell how many ranks ran")
-		return row
-	}
-	for _, n := range r.hosts {
-		row.GPUsPerNode = max(row.GPUsPerNode, n)
-	}
-	row.GPUsPerNode = max(row.GPUsPerNode, (row.Ranks+row.Nodes-1)/row.Nodes)
-	if r.graph {
-		row.Launch = LaunchGraph
-	}
-	if len(r.groups) > 1 {
-		row.Flags = append(row.Flags, fmt.Sprintf("%d groups at once", len(r.groups)))
-	}
-	if r.mixedGPUs {
-		row.Flags = append(row.Flags, "GPUs of several models")
-	}
-	return row
 }

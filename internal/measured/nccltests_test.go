@@ -103,6 +103,25 @@ func TestNCCLTestsLayouts(t *testing.T) {
 	}
 }
 
+// Excerpts: no list of ranks or a cut one, NCCL's log between the lines and inside one, the command line echoed.
+func TestRanksFromNCCLsLog(t *testing.T) {
+	const text = `$ mpirun -np 8 ./build/all_gather_perf -b 8 -e 64 -g 1
+#  Rank  7 Group  0 Pid 753027 on node02 device  3 [0000:c6:00] NVIDIA H100 80GB HBM3
+node01:5:53 [2] NCCL INFO ncclCommInitRank comm 0x61 rank 2 nranks 8 cudaDev 2 nvmlDev 2 busId a6000 commId 0x4a - Init START
+node01:5:53 [2] NCCL INFO comm 0x61 rank 2 nRanks 8 nNodes 2 localRanks 4 localRank 2 MNNVL 0
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+          16             4     float    none      -1    20.0    0.00    0.00      0     21.0    0.00    0.00      0
+          32             8     float    none      -1node01:5:53 [2] NCCL INFO AllGather: opCount 0 sendbuff 0x7
+`
+	f := mustRead(t, text, "log.txt")
+	if len(f.Rows) != 2 || f.Rows[0].Ranks != 8 || f.Rows[0].Nodes != 2 || f.Rows[0].GPUsPerNode != 4 || f.Rows[0].Op != parallel.AllGather {
+		t.Errorf("%+v", f.Rows)
+	}
+	if m := reasons(f); m[SkipTorn] != 1 {
+		t.Errorf("%v", m)
+	}
+}
+
 func TestGroupsAtOnce(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# nThread 1 nGpus 1 minBytes 8\n")
@@ -164,6 +183,16 @@ func TestReport(t *testing.T) {
 	r := mustRead(t, smallReport, "report.yaml").Rows[0]
 	if r.System != "h200_sxm" || r.Ranks != 2 || r.Launch != LaunchGraph || !near(r, 7) || r.Line != 6 || r.Version != "2.28.9" {
 		t.Errorf("%+v", r)
+	}
+	f := mustRead(t, strings.Replace(smallReport, "graphCapture: true", "graphCapture: true, env: [NCCL_NVLS_ENABLE=0, NCCL_ALGO=Ring]", 1), "r.yaml")
+	if r := f.Rows[0]; !r.NoMulticast || r.ForcedAlgorithm != "Ring" {
+		t.Errorf("%+v", r)
+	}
+	for env, want := range map[string]string{"NCCL_P2P_DISABLE=1": SkipP2POff, "NCCL_PROTO=LL": SkipForced} {
+		f := mustRead(t, strings.Replace(smallReport, "graphCapture: true", "graphCapture: true, env: ["+env+"]", 1), "r.yaml")
+		if len(f.Rows) != 0 || reasons(f)[want] != 1 {
+			t.Errorf("%s: %d rows, %v", env, len(f.Rows), reasons(f))
+		}
 	}
 	_, err := Read(strings.NewReader(strings.Replace(smallReport, "dtype: bf16", "dtyp: bf16", 1)), "r.yaml")
 	if err == nil || !strings.Contains(err.Error(), "r.yaml:6: field dtyp not found") {

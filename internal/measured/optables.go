@@ -175,7 +175,7 @@ type csvTable struct {
 func table(r io.Reader, name string) (*csvTable, map[string]int, error) {
 	c := csv.NewReader(io.LimitReader(r, maxTable))
 	c.ReuseRecord = true
-	c.FieldsPerRecord = -1
+	c.FieldsPerRecord = -1 // checked with our own message
 	head, err := c.Read()
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s:1: no header line: %w", name, err)

@@ -31,10 +31,7 @@ func ReadPublished(r io.Reader, name string) ([]Row, []Skip, error) {
 		row.System, row.Hardware, row.Wiring, row.DomainGPUs = m.system, m.hardware, m.wiring, m.domain
 		net := parseNetwork(row.FabricDetail, row.GPUsPerNode)
 		row.NICs, row.NICRate, row.Fabric = net.nics, net.rate, net.fabric
-		if row.Fabric == "" && row.FabricDetail != "" && !strings.HasPrefix(row.FabricDetail, "none") {
-			t.addf(t.line, "inter_link %q: unknown fabric (known: IB, RoCE, EFA, Slingshot, TCP, none)", row.FabricDetail)
-		}
-		t.publishedOp(&row, t.str("note"))
+		known := t.publishedOp(&row, t.str("note"))
 		if t.str("bytes") != "" {
 			row.Bytes = units.Bytes(t.count("bytes", 1))
 		}
@@ -56,8 +53,8 @@ func ReadPublished(r io.Reader, name string) ([]Row, []Skip, error) {
 		case healthy != "yes":
 			t.addf(t.line, "healthy %q: want yes, no or unknown", healthy)
 			continue
-		case !timed:
-			reason = SkipNoTime
+		case !known || !timed:
+			reason = noOpOrTime(known)
 		case row.Bytes == 0 && row.Kind == Collective:
 			reason = SkipNoBytes
 		case !stated:
@@ -74,12 +71,11 @@ func ReadPublished(r io.Reader, name string) ([]Row, []Skip, error) {
 }
 
 // publishedOp reads the collective, or the phase of an expert-parallel exchange, whose library stands in algo_forced
-// ("deepep:low_latency").
-func (t *sheet) publishedOp(row *Row, note string) {
+// ("deepep:low_latency"); false for a collective that rankmap does not price.
+func (t *sheet) publishedOp(row *Row, note string) bool {
 	phase, isExchange := strings.CutPrefix(t.str("collective"), "ep_")
 	if !isExchange {
-		t.opInto(row, "collective")
-		return
+		return t.opInto(row, "collective")
 	}
 	row.Kind = Exchange
 	row.Library, row.Kernel, _ = strings.Cut(row.ForcedAlgorithm, ":")
@@ -87,4 +83,5 @@ func (t *sheet) publishedOp(row *Row, note string) {
 	row.ForcedAlgorithm, row.Version = "", ""
 	row.Exchange = parseExchangeNote(note)
 	row.Exchange.Phase = phase
+	return true
 }

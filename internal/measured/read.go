@@ -13,8 +13,10 @@ const maxInput = 256 << 20
 // File is one file, read.
 type File struct {
 	Name    string
-	Format  string // "collectives.csv", "nccl-tests text", ...
-	Rows    []Row
+	Format  string    // "collectives.csv", "nccl-tests text", ...
+	Rows    []Row     // collectives and expert-parallel exchanges
+	Ops     []OpRow   // computations on one GPU
+	Steps   []StepRow // stacks of layers
 	Skipped []Skip
 }
 
@@ -22,20 +24,44 @@ type File struct {
 type format struct {
 	name  string
 	known func(data []byte) bool
-	read  func(r io.Reader, name string) ([]Row, []Skip, error)
+	read  func(r io.Reader, f *File) error
+}
+
+// rows makes a reader of collectives fill a File.
+func rows(read func(r io.Reader, name string) ([]Row, []Skip, error)) func(io.Reader, *File) error {
+	return func(r io.Reader, f *File) (err error) {
+		f.Rows, f.Skipped, err = read(r, f.Name)
+		return err
+	}
+}
+
+func readOpTable(r io.Reader, f *File) (err error) {
+	f.Ops, err = Ops(r, f.Name, "")
+	return err
+}
+
+func readStepTable(r io.Reader, f *File) (err error) {
+	f.Steps, err = Steps(r, f.Name)
+	return err
 }
 
 // formats in the order they are tried: exact headers first, then what has to be guessed from content.
 var formats = []format{
-	{"collectives.csv", header("system", "library", "kernel", "collective", "bytes", "time_us"), ReadCollectives},
-	{"published_tables.csv", header("gpu", "intra_link", "inter_link", "collective", "time_us", "healthy"), ReadPublished},
-	{"deepep.csv", header("system", "mode", "tokens_per_rank", "dispatch_us", "combine_us"), ReadDeepEP},
-	{"nvl_alltoall.csv", header("system", "kernel", "op", "tokens", "ep_size", "time_us"), ReadNVLinkAllToAll},
-	{"contention.csv", header("channels", "case", "first_us", "second_us"), ReadContention},
-	{"validation report", isReport, ReadReport},
-	{"nccl-tests JSON", isNCCLTestsJSON, ReadNCCLTestsJSON},
-	{"nccl-tests text", isNCCLTestsText, ReadNCCLTests},
-	{"sweep.csv", isSweep, ReadSweep},
+	{"collectives.csv", header("system", "library", "kernel", "collective", "bytes", "time_us"), rows(ReadCollectives)},
+	{"published_tables.csv", header("gpu", "intra_link", "inter_link", "collective", "time_us", "healthy"), rows(ReadPublished)},
+	{"deepep.csv", header("system", "mode", "tokens_per_rank", "dispatch_us", "combine_us"), rows(ReadDeepEP)},
+	{"nvl_alltoall.csv", header("system", "kernel", "op", "tokens", "ep_size", "time_us"), rows(ReadNVLinkAllToAll)},
+	{"contention.csv", header("channels", "case", "first_us", "second_us"), rows(ReadContention)},
+	{"gemm.csv", header("gemm_dtype", "m", "n", "k", "time_us"), readOpTable},
+	{"attention table", header("attn_dtype", "num_key_value_heads", "time_us"), readOpTable},
+	{"moe.csv", header("moe_dtype", "num_experts", "time_us"), readOpTable},
+	{"MLA table", header("mla_dtype", "num_heads", "time_us"), readOpTable},
+	{"compute.csv", header("kind", "name", "m", "k", "n", "time_us"), readOpTable},
+	{"step.csv", header("model", "tp", "phase", "case", "comm", "layers", "time_us"), readStepTable},
+	{"validation report", isReport, rows(ReadReport)},
+	{"nccl-tests JSON", isNCCLTestsJSON, rows(ReadNCCLTestsJSON)},
+	{"nccl-tests text", isNCCLTestsText, rows(ReadNCCLTests)},
+	{"sweep.csv", isSweep, rows(ReadSweep)},
 }
 
 // Formats lists the names of the known formats.
@@ -56,8 +82,9 @@ func Read(r io.Reader, name string) (File, error) {
 	}
 	for _, f := range formats {
 		if f.known(data) {
-			rows, skipped, err := f.read(bytes.NewReader(data), name)
-			return File{name, f.name, rows, skipped}, err
+			file := File{Name: name, Format: f.name}
+			err := f.read(bytes.NewReader(data), &file)
+			return file, err
 		}
 	}
 	return File{Name: name}, fmt.Errorf("%s: not a table of measurements that rankmap knows (known: %s)", name, strings.Join(Formats(), ", "))

@@ -18,6 +18,7 @@ type Report struct {
 	Ranks       []ReportRank  `yaml:"ranks,omitempty" json:"ranks,omitempty"`
 	Groups      []ReportGroup `yaml:"groups" json:"groups"`                         // each group alone
 	Siblings    []ReportGroup `yaml:"siblings,omitempty" json:"siblings,omitempty"` // all groups of a kind at once
+	Variants    []ReportGroup `yaml:"variants,omitempty" json:"variants,omitempty"` // alone, by another call of the library
 	Mix         []ReportMix   `yaml:"mix,omitempty" json:"mix,omitempty"`           // what a layer issues, in sequence
 	Pairs       []ReportPair  `yaml:"pairs,omitempty" json:"pairs,omitempty"`       // run to find a slow member
 	Rejected    *Rejected     `yaml:"rejected,omitempty" json:"rejected,omitempty"` // who was turned away at the rendezvous
@@ -57,26 +58,27 @@ type Environment struct {
 
 // ReportGroup is one collective on one group.
 type ReportGroup struct {
-	Kind      string      `yaml:"kind" json:"kind"`       // "tp", "ep", ...
-	Members   []int       `yaml:"members" json:"members"` // ranks
-	Nodes     int         `yaml:"nodes" json:"nodes"`
-	Op        parallel.Op `yaml:"op" json:"op"`
-	Bytes     int64       `yaml:"bytes" json:"bytes"`
-	DType     string      `yaml:"dtype" json:"dtype"`
-	Launch    Launch      `yaml:"launch" json:"launch"`
-	Times     Times       `yaml:"times" json:"times"`
-	BusGBps   float64     `yaml:"busGBps" json:"busGBps"`
-	Predicted Predicted   `yaml:"predicted" json:"predicted"`
-	Verdict   string      `yaml:"verdict" json:"verdict"`                               // pass, slow, fast, unstable, fail, skipped
-	Why       string      `yaml:"why,omitempty" json:"why,omitempty"`                   // why skipped, or what is wrong
-	Name      string      `yaml:"name,omitempty" json:"name,omitempty"`                 // what the layout calls it, "attention all-reduce"; empty for a size of the sweep
-	AlgGBps   float64     `yaml:"algGBps,omitempty" json:"algGBps,omitempty"`           // bytes/time
-	Error     float64     `yaml:"errorPercent,omitempty" json:"errorPercent,omitempty"` // (predicted - measured) / measured
-	InPlace   bool        `yaml:"inPlace,omitempty" json:"inPlace,omitempty"`
-	Wrong     int64       `yaml:"wrongElements,omitempty" json:"wrongElements,omitempty"`
-	Verified  bool        `yaml:"verified,omitempty" json:"verified,omitempty"` // contents were compared
-	Required  string      `yaml:"required,omitempty" json:"required,omitempty"` // outcome of --require: pass or fail
-	Choice    *Choice     `yaml:"choice,omitempty" json:"choice,omitempty"`     // what NCCL chose, from its log
+	Kind          string      `yaml:"kind" json:"kind"`       // "tp", "ep", ...
+	Members       []int       `yaml:"members" json:"members"` // ranks
+	Nodes         int         `yaml:"nodes" json:"nodes"`
+	Op            parallel.Op `yaml:"op" json:"op"`
+	Bytes         int64       `yaml:"bytes" json:"bytes"`
+	DType         string      `yaml:"dtype" json:"dtype"`
+	Launch        Launch      `yaml:"launch" json:"launch"`
+	Times         Times       `yaml:"times" json:"times"`
+	BusGBps       float64     `yaml:"busGBps" json:"busGBps"`
+	Predicted     Predicted   `yaml:"predicted" json:"predicted"`
+	Verdict       string      `yaml:"verdict" json:"verdict"`                                 // pass, slow, fast, unstable, fail, skipped
+	Why           string      `yaml:"why,omitempty" json:"why,omitempty"`                     // why skipped, or what is wrong
+	Name          string      `yaml:"name,omitempty" json:"name,omitempty"`                   // what the layout calls it, "attention all-reduce"; empty for a size of the sweep
+	AlgGBps       float64     `yaml:"algGBps,omitempty" json:"algGBps,omitempty"`             // bytes/time
+	Error         float64     `yaml:"errorPercent,omitempty" json:"errorPercent,omitempty"`   // (predicted - measured) / measured
+	CallsPerBatch int         `yaml:"callsPerBatch,omitempty" json:"callsPerBatch,omitempty"` // one repeat is the mean of this many
+	InPlace       bool        `yaml:"inPlace,omitempty" json:"inPlace,omitempty"`
+	Wrong         int64       `yaml:"wrongElements,omitempty" json:"wrongElements,omitempty"`
+	Verified      bool        `yaml:"verified,omitempty" json:"verified,omitempty"` // contents were compared
+	Required      string      `yaml:"required,omitempty" json:"required,omitempty"` // outcome of --require: pass or fail
+	Choice        *Choice     `yaml:"choice,omitempty" json:"choice,omitempty"`     // what NCCL chose, from its log
 }
 
 // Times summarises the repeats of one measurement.

@@ -27,14 +27,23 @@ func ReadReport(r io.Reader, name string) ([]Row, []Skip, error) {
 	var rows []Row
 	var skipped []Skip
 	env := &rep.Environment
+	base, off := environmentRow(env)
 	for i := range rep.Groups {
 		g, line := &rep.Groups[i], lines[i]
 		if g.Verdict == VerdictSkipped || g.Times.Repeats == 0 {
 			skipped = append(skipped, Skip{name, line, SkipNotMeasured})
 			continue
 		}
-		if g.Verdict == VerdictFail {
+		if g.Verdict == VerdictFail || g.Wrong > 0 {
 			skipped = append(skipped, Skip{name, line, SkipWrong})
+			continue
+		}
+		if g.Verdict == VerdictUnstable {
+			skipped = append(skipped, Skip{name, line, SkipUnstable})
+			continue
+		}
+		if off != "" {
+			skipped = append(skipped, Skip{name, line, off})
 			continue
 		}
 		n := len(g.Members)
@@ -47,16 +56,42 @@ func ReadReport(r io.Reader, name string) ([]Row, []Skip, error) {
 		case !known:
 			p.addf(line, "dtype %q: unknown element type", g.DType)
 		default:
-			rows = append(rows, Row{
-				System: env.System, Hardware: hardwareOf(env.System), GPU: env.GPU,
-				Library: "nccl", Version: env.NCCL, Launch: g.Launch, Op: g.Op, Bytes: units.Bytes(g.Bytes), DType: dtype,
-				Ranks: n, Nodes: g.Nodes, GPUsPerNode: (n + g.Nodes - 1) / g.Nodes,
-				NICs: env.NICs, NICRate: units.Gbps(env.NICGbps), Fabric: env.Fabric,
-				Time: units.Micros(g.Times.MedianUs), File: name, Line: line,
-			})
+			row := base
+			row.Launch, row.Op, row.Bytes, row.DType, row.InPlace = g.Launch, g.Op, units.Bytes(g.Bytes), dtype, g.InPlace
+			row.Ranks, row.Nodes, row.GPUsPerNode = n, g.Nodes, (n+g.Nodes-1)/g.Nodes
+			row.Time, row.File, row.Line = units.Micros(g.Times.MedianUs), name, line
+			rows = append(rows, row)
 		}
 	}
 	return rows, skipped, p.err()
+}
+
+// environmentRow is what all rows of a report share. off is the reason to skip them all: a switch of NCCL that makes it do
+// what it would not do by itself.
+func environmentRow(env *Environment) (row Row, off string) {
+	row = Row{
+		System: env.System, Hardware: hardwareOf(env.System), GPU: env.GPU, Library: "nccl", Version: env.NCCL,
+		NICs: env.NICs, NICRate: units.Gbps(env.NICGbps), Fabric: env.Fabric,
+	}
+	if env.LogWhileTiming {
+		row.Flags = append(row.Flags, "NCCL wrote its log while it was timed")
+	}
+	for _, e := range env.Env {
+		switch k, v, _ := strings.Cut(e, "="); {
+		case k == "NCCL_ALGO" && v != "":
+			row.ForcedAlgorithm = v
+		case k == "NCCL_PROTO" && v != "":
+			row.ForcedProtocol = v
+		case k == "NCCL_NVLS_ENABLE" && v == "0":
+			row.NoMulticast = true
+		case k == "NCCL_P2P_DISABLE" && v == "1":
+			off = SkipP2POff
+		}
+	}
+	if row.ForcedProtocol != "" {
+		off = SkipForced
+	}
+	return row, off
 }
 
 // DecodeReport reads a report strictly: unknown keys are errors. lines holds the line of each group.

@@ -92,6 +92,7 @@ type Row struct {
 
 	ForcedAlgorithm, ForcedProtocol string // where the user forced NCCL
 	InPlace                         bool
+	NoMulticast                     bool // in-switch reduction was off
 
 	Exchange *ExchangeShape // of an Exchange row
 	Beside   *BesideShape   // of a Contention row
@@ -142,9 +143,11 @@ const (
 	SkipForced      = "algorithm and protocol forced"
 	SkipP2POff      = "peer access switched off"
 	SkipNoOp        = "not a collective that rankmap knows"
+	SkipTorn        = "line broken by other output"
 	SkipSetup       = "first call, includes the setup"
 	SkipGPUUnclear  = "GPU not stated"
 	SkipCopied      = "copy of another system's rows"
 	SkipGEMM        = "times a GEMM, not a collective"
 	SkipNotMeasured = "not measured"
+	SkipUnstable    = "repeats disagree, says its source"
 )

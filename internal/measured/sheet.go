@@ -110,18 +110,18 @@ func (t *sheet) small(col string, min int64) int {
 	return int(v)
 }
 
-// micros returns a time of the given column in microseconds; false when the field is empty.
+// micros returns a time of the given column in microseconds; false when the field is empty or 0.
 func (t *sheet) micros(col string) (units.Duration, bool) {
 	s := t.str(col)
 	if s == "" {
 		return 0, false
 	}
 	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(v > 0) || v > 1e12 {
-		t.addf(t.line, "%s %q: want microseconds above 0", col, s)
+	if err != nil || !(v >= 0) || v > 1e12 {
+		t.addf(t.line, "%s %q: want microseconds", col, s)
 		return 0, false
 	}
-	return units.Micros(v), true
+	return units.Micros(v), v > 0
 }
 
 // noted counts the problems so far; a row during which it grew is unusable.

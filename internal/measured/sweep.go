@@ -46,8 +46,9 @@ func ReadSweep(r io.Reader, name string) ([]Row, []Skip, error) {
 		if op == "p2p_oneway" { // one direction of a send/recv pair; the other direction has wires of its own
 			row.Op = parallel.SendRecv
 			row.Flags = append(row.Flags, "one way")
-		} else {
-			t.opInto(&row, "collective")
+		} else if !t.opInto(&row, "collective") {
+			skipped = append(skipped, Skip{name, t.line, SkipNoOp})
+			continue
 		}
 		reason := ""
 		switch algorithm, protocol, forced := strings.Cut(tag, "-"); {

@@ -2,10 +2,11 @@ package source
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
+	"strings"
 
 	"rankmap/topology"
+	"rankmap/topology/fabric"
 	"rankmap/topology/ncclxml"
 	"rankmap/topology/smi"
 )
@@ -13,112 +14,178 @@ import (
 // guess names the kind of a file by its content; text that nothing else claims goes to the topo -m reader, which says
 // what a foreign text is.
 func guess(data []byte) string {
-	head := data[:min(len(data), 8192)]
+	head := data[:min(len(data), 1<<16)]
 	switch {
+	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
+		return "capture"
 	case ncclxml.Sniff(head) != "":
 		return "nccl-xml"
-	case bytes.Contains(head, []byte("apiVersion:")) || bytes.Contains(head, []byte("\nclasses:")) || bytes.HasPrefix(head, []byte("classes:")):
+	case isClusterYAML(head):
 		return "yaml"
+	}
+	if k := fabric.Sniff(head); k != "" {
+		return k
+	}
+	if bytes.Contains(head, []byte("(UUID: ")) && bytes.Contains(head, []byte("GPU ")) && bytes.Contains(data, []byte("Link ")) && !bytes.Contains(data, []byte("GPU1")) {
+		return "nvlink"
 	}
 	return "smi"
 }
 
-// read fills the result from one file.
-func (r *Result) read(kind, file string, data []byte, o Options) error {
+// isClusterYAML recognises the cluster document by one of the keys that begin it.
+func isClusterYAML(head []byte) bool {
+	for line := range bytes.Lines(head) {
+		if bytes.HasPrefix(line, []byte("apiVersion:")) || bytes.HasPrefix(line, []byte("classes:")) {
+			return true
+		}
+	}
+	return false
+}
+
+// part is what one source says about one host: its GPUs and NICs, or only some facts about them.
+type part struct {
+	kind, file string
+	host       string // stated by the source itself, else empty
+	byFile     string // what the file's name suggests
+	class      *topology.NodeClass
+	clique     string
+	links      *smi.LinkStatus
+	node       *topology.DiscoveredNode // further statements of a cluster YAML
+	facts      []topology.Fact          // without the host in front
+}
+
+// base says that the part describes the GPUs of a host by itself.
+func (p *part) base() bool { return p.class != nil && len(p.class.GPUs) > 0 }
+
+// read fills the assembly from one file.
+func (a *assembly) read(kind, file string, data []byte) error {
+	r := bytes.NewReader(data)
 	switch kind {
 	case "yaml":
-		if o.Nodes > 0 || o.GPU != "" {
-			return fmt.Errorf("%s: a cluster YAML states its nodes and GPUs itself: leave out --nodes and --gpu", file)
-		}
-		c, err := topology.ReadYAML(bytes.NewReader(data), file, o.Catalog)
-		if err != nil {
-			return err
-		}
-		return r.finish(c, o)
+		return a.readYAML(file, data)
 	case "smi":
-		res, err := smi.Read(bytes.NewReader(data), file)
+		res, err := smi.Read(r, file)
 		if err != nil {
 			return err
 		}
 		for _, w := range res.Warnings {
-			r.Warnings = append(r.Warnings, w.String())
+			a.warn(w.String())
 		}
-		return r.fromNodes(file, res.Nodes, res.Facts, o)
+		for i := range res.Nodes {
+			n := &res.Nodes[i]
+			a.add(part{kind: kind, file: file, host: n.Name, class: n, facts: factsOf(res.Facts, n.Name, i)})
+		}
+	case "nvlink":
+		st, err := smi.ReadNVLinkStatus(r, file)
+		if err != nil {
+			return err
+		}
+		for _, w := range st.Warnings {
+			a.warn(w.String())
+		}
+		a.add(part{kind: kind, file: file, links: st, facts: factsOf(st.Facts(""), "", 0)})
 	case "nccl-xml":
-		res, err := ncclxml.Read(bytes.NewReader(data), file)
+		res, err := ncclxml.Read(r, file)
 		if err != nil {
 			return err
 		}
-		r.Warnings = append(r.Warnings, res.Warnings...)
-		var nodes []topology.NodeClass
-		for _, h := range res.Hosts {
-			nodes = append(nodes, h.Class)
+		a.warn(res.Warnings...)
+		for i := range res.Hosts {
+			h := &res.Hosts[i]
+			host := ""
+			if len(res.Hosts) > 1 {
+				host = h.Name
+			}
+			a.add(part{kind: kind, file: file, host: host, class: &h.Class, clique: h.Clique, facts: factsOf(res.Facts, h.Name, i)})
 		}
-		return r.fromNodes(file, nodes, res.Facts, o)
-	}
-	return fmt.Errorf("%s: no reader for kind %q", file, kind)
-}
-
-// fromNodes makes a cluster of node descriptions: one node taken o.Nodes times, or the several that the file holds.
-func (r *Result) fromNodes(file string, nodes []topology.NodeClass, facts []topology.Fact, o Options) error {
-	if len(nodes) == 0 {
-		return fmt.Errorf("%s: describes no node", file)
-	}
-	if len(nodes) > 1 && o.Nodes > 1 {
-		return fmt.Errorf("%s: describes %d nodes: leave out --nodes", file, len(nodes))
-	}
-	for i := range nodes {
-		if nodes[i].Name == "" {
-			nodes[i].Name = fmt.Sprintf("node%d", i)
-		}
-		if err := nameGPUs(file, &nodes[i], o); err != nil {
-			return err
-		}
-	}
-	fabric := topology.Fabric{Kind: o.Fabric}
-	if len(nodes) == 1 {
-		c, err := topology.Replicate(nodes[0], max(1, o.Nodes), fabric, o.Catalog)
+	case "capture":
+		return a.readCapture(file, data)
+	default:
+		res, err := fabric.Read(kind, r, file)
 		if err != nil {
 			return err
 		}
-		c.Facts = append(c.Facts, facts...)
-		return r.finish(c, o)
-	}
-	c := &topology.Cluster{Name: file, Fabric: fabric}
-	for i, n := range nodes {
-		c.Classes = append(c.Classes, n)
-		c.Nodes = append(c.Nodes, topology.Node{Name: n.Name, Class: i})
-	}
-	c.Facts = facts
-	if err := c.Finish(o.Catalog); err != nil {
-		return err
-	}
-	return r.finish(c, o)
-}
-
-// nameGPUs applies --gpu where the source names no model, and refuses it where the source names another.
-func nameGPUs(file string, n *topology.NodeClass, o Options) error {
-	if o.GPU == "" {
-		return nil
-	}
-	sheet, err := o.Catalog.GPU(o.GPU)
-	if err != nil {
-		return fmt.Errorf("--gpu: %w", err)
-	}
-	var errs []error
-	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		if g.Model == "" && g.Name != "" {
-			if s := o.Catalog.ByName(g.Name); s != nil {
-				g.Model = s.System
+		a.warn(res.Warnings...)
+		if res.Node != nil {
+			a.add(part{kind: kind, file: file, class: res.Node, facts: res.Facts})
+		}
+		if res.Fabric != nil {
+			a.fabrics = append(a.fabrics, res.Fabric)
+			for _, o := range res.Others {
+				a.warn(fmt.Sprintf("%s: the topology %q is used, %q is not", file, res.Fabric.Name, o.Name))
 			}
 		}
-		switch g.Model {
-		case "", sheet.System:
-			g.Model = sheet.System
-		default:
-			errs = append(errs, fmt.Errorf("%s: GPU %d is a %s by the source, --gpu says %s", file, g.Index, g.Model, sheet.System))
-		}
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+// readYAML takes a cluster document apart into its nodes, or keeps it whole where it is the only source.
+func (a *assembly) readYAML(file string, data []byte) error {
+	c, err := topology.ReadYAML(bytes.NewReader(data), file, a.opts.Catalog)
+	if err != nil {
+		return err
+	}
+	a.yaml = append(a.yaml, yamlFile{file, c})
+	return nil
+}
+
+type yamlFile struct {
+	file    string
+	cluster *topology.Cluster
+}
+
+// yamlParts makes a part of each node of a cluster.
+func yamlParts(y yamlFile) []part {
+	c := y.cluster
+	var out []part
+	for i := range c.Nodes {
+		n, k := c.Node(topology.NodeID(i))
+		class := *k
+		class.GPUs, class.NICs = append([]topology.GPU(nil), k.GPUs...), append([]topology.NIC(nil), k.NICs...)
+		for g := range class.GPUs {
+			id, u := c.GPUIdent(n.First+topology.GPUID(g)), &class.GPUs[g]
+			u.Index, u.PCI, u.UUID, u.NUMA, u.CPUAffinity = id.Index, id.PCI, id.UUID, id.NUMA, id.CPUAffinity
+			if cl := u.Clique; strings.HasPrefix(cl, ".") {
+				u.Clique = n.Clique + cl
+			}
+		}
+		for x := range class.NICs {
+			id, u := c.NICIdent(topology.NodeID(i), x), &class.NICs[x]
+			u.Index, u.Name, u.Device, u.PCI, u.GUID, u.NetDev, u.NUMA = id.Index, id.Name, id.Device, id.PCI, id.UUID, id.NetDev, id.NUMA
+		}
+		host := n.Name
+		if len(c.Nodes) == 1 && host == "node0" {
+			host = "" // the name that a node without one gets
+		}
+		p := part{kind: "yaml", file: y.file, host: host, class: &class, clique: n.Clique,
+			node: &topology.DiscoveredNode{Leaf: n.Leaf, Pod: n.Pod, Rack: n.Rack, Bad: n.Bad}}
+		if i == 0 {
+			for _, f := range c.Facts {
+				p.facts = append(p.facts, topology.Fact{What: strings.TrimPrefix(f.What, n.Name+"/"), Value: f.Value, Source: f.Source})
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// factsOf picks the facts of one host of a file and takes the host's name off their front. Readers call a host without
+// a name by its position.
+func factsOf(all []topology.Fact, name string, position int) []topology.Fact {
+	if name == "" {
+		name = fmt.Sprintf("node%d", position)
+	}
+	var out []topology.Fact
+	for _, f := range all {
+		what, ok := strings.CutPrefix(f.What, name+"/")
+		if !ok {
+			if strings.HasPrefix(f.What, "/") {
+				what = f.What[1:]
+			} else if position > 0 || strings.Contains(f.What, "/GPU") || strings.Contains(f.What, "/NIC") {
+				continue
+			}
+		}
+		out = append(out, topology.Fact{What: what, Value: f.Value, Source: f.Source})
+	}
+	return out
 }

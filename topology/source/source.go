@@ -1,5 +1,6 @@
-// Package source opens what a user names as a machine: a preset with a count, or a file of a kind that is given or
-// guessed. It is the one place that knows all readers, and hands their parts to package topology for merging.
+// Package source opens what a user names as a machine: presets with a count, files of a kind that is given or guessed,
+// captures, and the machine it runs on. It is the one place that knows all readers. It joins what several sources say
+// about one host and hands the hosts to package topology for merging.
 package source
 
 import (
@@ -25,42 +26,129 @@ type Options struct {
 	Fabric  topology.FabricKind               // where the source states none
 }
 
-// Result is a finished cluster and where it came from.
+// Result is a machine and where it came from.
 type Result struct {
+	// Cluster is nil where no source describes a GPU of a node: then Partial is what is known.
 	Cluster  *topology.Cluster
+	Partial  *topology.View
 	Name     string // "hgx-h100:2" or the file's name
 	Bytes    []byte // what was read, for the digest
 	Files    []string
 	Warnings []string
+	Findings []topology.Finding // where sources contradict each other, beyond what the cluster itself finds
 }
 
-// Kinds lists the file kinds that Load takes as KIND:FILE.
-func Kinds() []string { return []string{"yaml", "smi", "nccl-xml"} }
+// Kinds of file that name a reader as KIND:FILE, in the order of help texts.
+var kinds = []string{"smi", "nvlink", "ibv", "ibstat", "lspci", "nccl-xml", "ibnetdiscover", "slurm", "topograph", "yaml", "capture"}
 
-// Load opens arg: "preset", "preset:N", "FILE" or "KIND:FILE".
+// Kinds lists the file kinds that Load takes as KIND:FILE.
+func Kinds() []string { return slices.Clone(kinds) }
+
+// ErrNoGPU says that the sources describe no GPU, so that no cluster can be made of them.
+var ErrNoGPU = errors.New("no source describes the GPUs of a node")
+
+// Load opens arg for planning: "preset", "preset:N", "FILE" or "KIND:FILE", or several with commas between. A machine
+// without any GPU is an error.
 func Load(arg string, o Options) (*Result, error) {
-	if topology.IsPreset(o.Presets, arg) {
-		return loadPreset(arg, o)
-	}
-	kind, file, explicit := strings.Cut(arg, ":")
-	if !explicit || !slices.Contains(Kinds(), kind) {
-		kind, file = "", arg
-	}
-	data, err := o.Read(file)
+	r, err := LoadAll(split(arg, o.Read), o)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, "/.") {
-			return nil, fmt.Errorf("%q is neither a preset nor a file (presets: %s)", arg, strings.Join(topology.Presets(o.Presets), ", "))
-		}
 		return nil, err
+	}
+	if r.Cluster == nil {
+		return nil, fmt.Errorf("%s: %w: give the output of nvidia-smi topo -m, an NCCL XML or a cluster YAML of one node as well", arg, ErrNoGPU)
+	}
+	return r, nil
+}
+
+// split cuts a list at commas. A file whose name holds a comma is taken as one.
+func split(arg string, read func(string) ([]byte, error)) []string {
+	if !strings.Contains(arg, ",") {
+		return []string{arg}
+	}
+	_, file := cutKind(arg)
+	if _, err := read(file); err == nil {
+		return []string{arg}
+	}
+	return strings.Split(arg, ",")
+}
+
+// LoadAll opens several sources and makes one machine of them: what is said about one host is joined, many hosts and
+// descriptions of the network are merged.
+func LoadAll(args []string, o Options) (*Result, error) {
+	if len(args) == 1 && topology.IsPreset(o.Presets, args[0]) {
+		return loadPreset(args[0], o)
+	}
+	a := &assembly{opts: o, res: &Result{Name: strings.Join(args, ",")}}
+	var errs []error
+	for _, arg := range args {
+		if err := a.open(arg, len(args) == 1); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := joinErrors(errs); err != nil {
+		return nil, err
+	}
+	if err := a.finish(); err != nil {
+		return nil, err
+	}
+	return a.res, nil
+}
+
+// maxProblems bounds how many problems are told at once.
+const maxProblems = 20
+
+func joinErrors(errs []error) error {
+	if len(errs) > maxProblems {
+		errs = append(errs[:maxProblems:maxProblems], fmt.Errorf("and %d more", len(errs)-maxProblems))
+	}
+	return errors.Join(errs...)
+}
+
+// cutKind splits "KIND:FILE"; kind is empty when none of the known ones is given.
+func cutKind(arg string) (kind, file string) {
+	kind, file, explicit := strings.Cut(arg, ":")
+	if !explicit || !slices.Contains(kinds, kind) {
+		return "", arg
+	}
+	return kind, file
+}
+
+// open reads one source into parts.
+func (a *assembly) open(arg string, alone bool) error {
+	kind, file := cutKind(arg)
+	if file == "" {
+		return fmt.Errorf("%q names no file: want KIND:FILE", arg)
+	}
+	data, err := a.opts.Read(file)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) && kind == "" {
+			return unknownSource(arg, err, a.opts.Presets)
+		}
+		return err
 	}
 	if kind == "" {
 		kind = guess(data)
 	}
-	r := &Result{Name: file, Bytes: data, Files: []string{file}}
-	if err := r.read(kind, file, data, o); err != nil {
-		return nil, err
+	if alone {
+		a.res.Name = file
 	}
-	return r, nil
+	a.res.Bytes = append(a.res.Bytes, data...)
+	a.res.Files = append(a.res.Files, file)
+	return a.read(kind, file, data)
+}
+
+// unknownSource says what a name that is no file may have meant.
+func unknownSource(arg string, err error, presets fs.FS) error {
+	kind, _, explicit := strings.Cut(arg, ":")
+	switch {
+	case topology.IsPreset(presets, arg):
+		return fmt.Errorf("%s: a preset stands alone: leave out the other sources", arg)
+	case explicit && !strings.ContainsAny(kind, "/.\\"):
+		return fmt.Errorf("%q: %q is neither a preset nor a kind of file (presets: %s; kinds: %s)", arg, kind, strings.Join(topology.Presets(presets), ", "), strings.Join(kinds, ", "))
+	case !strings.ContainsAny(arg, "/."):
+		return fmt.Errorf("%q is neither a preset nor a file (presets: %s)", arg, strings.Join(topology.Presets(presets), ", "))
+	}
+	return err
 }
 
 func loadPreset(arg string, o Options) (*Result, error) {
@@ -88,6 +176,9 @@ func loadPreset(arg string, o Options) (*Result, error) {
 
 // finish applies the flags that fill what the source leaves open.
 func (r *Result) finish(c *topology.Cluster, o Options) (err error) {
+	if o.Fabric != "" && c.Fabric.Kind == "" {
+		c.Fabric.Kind = o.Fabric
+	}
 	if o.NICRate > 0 {
 		if c, err = c.WithNICRate(o.NICRate, "flag --nic-rate", o.Catalog); err != nil {
 			return err

@@ -12,6 +12,9 @@ import (
 // UniqueID is ncclUniqueId: whoever holds it can join the communicator, so it travels only after authentication.
 type UniqueID [128]byte
 
+// byValue is the id as C passes it: a structure of 128 bytes on the stack.
+type byValue struct{ internal [128]byte }
+
 // NCCL is an opened libnccl.
 type NCCL struct {
 	Path    string // real path
@@ -20,7 +23,7 @@ type NCCL struct {
 	lib *library
 	out cell
 
-	initRank     func(comm uintptr, n int32, id UniqueID, rank int32, config unsafe.Pointer) int32
+	initRank     func(comm uintptr, n int32, id byValue, rank int32, config unsafe.Pointer) int32
 	errorString  func(int32) string
 	lastErrorFn  func(uintptr) string
 	resetDebugFn uintptr
@@ -158,7 +161,7 @@ func (n *NCCL) InitRank(id UniqueID, size, rank int) (*Comm, error) {
 		return nil, err
 	}
 	cfg := newConfig(false)
-	r := Result(n.initRank(c.c.ptr(), int32(size), id, int32(rank), unsafe.Pointer(&cfg)))
+	r := Result(n.initRank(c.c.ptr(), int32(size), byValue{id}, int32(rank), unsafe.Pointer(&cfg)))
 	runtime.KeepAlive(&cfg)
 	if r != Success && r != InProgress {
 		return c, n.check("ncclCommInitRankConfig", r, nil)

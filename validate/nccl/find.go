@@ -1,10 +1,12 @@
 package nccl
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -37,7 +39,7 @@ func (s Search) NCCLCandidates() ([]string, error) {
 // CUDARTCandidates lists the libcudart files that exist, best first. Explicit does not apply to it.
 func (s Search) CUDARTCandidates() ([]string, error) {
 	s.Explicit = ""
-	return s.candidates(cudartNames, []string{"nvidia/cu*/lib", "nvidia/cuda_runtime/lib", "torch/lib"})
+	return s.candidates(cudartNames, []string{"nvidia/cu[0-9]*/lib", "nvidia/cuda_runtime/lib", "torch/lib"})
 }
 
 func (s Search) candidates(names, inSite []string) ([]string, error) {
@@ -144,5 +146,26 @@ func checkFile(path string) (real string, err error) {
 	case st.Mode().Perm()&0o002 != 0:
 		return "", fmt.Errorf("library %s: every user can write it (mode %04o), refused; chmod o-w it", real, st.Mode().Perm())
 	}
-	return real, nil
+	return real, checkELF(real, st.Size())
+}
+
+// machines are the processors that CUDA runs on.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// checkELF refuses what the dynamic loader would choke on: it crashes the process on a file that ends before its segments do.
+func checkELF(path string, size int64) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("library %s cannot be loaded: %w", path, err)
+	}
+	defer f.Close()
+	if want := machines[runtime.GOARCH]; f.Class != elf.ELFCLASS64 || f.Machine != want || f.Type != elf.ET_DYN {
+		return fmt.Errorf("library %s cannot be loaded: is %v for %v, want a 64-bit shared object for %v", path, f.Class, f.Machine, want)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && p.Off+p.Filesz > uint64(size) {
+			return fmt.Errorf("library %s cannot be loaded: cut off at %d bytes", path, size)
+		}
+	}
+	return nil
 }

@@ -22,8 +22,10 @@ import (
 func main() {
 	data := flag.String("data", "../shared/measured", "folder of the measured tables")
 	out := flag.String("out", "configs/hardware", "folder to write profiles to")
+	score := flag.Bool("score", false, "print the cross-validation instead of writing")
+	detail := flag.Bool("detail", false, "with -score: by system, operation and size")
 	flag.Parse()
-	if err := run(*data, *out); err != nil {
+	if err := run(*data, *out, *score, *detail); err != nil {
 		fmt.Fprintln(os.Stderr, "fitprofiles:", err)
 		os.Exit(1)
 	}
@@ -34,7 +36,10 @@ const (
 	fabricSource = "fitted by internal/tools/fitprofiles to published nccl-tests tables of healthy runs (sources: docs/accuracy.md)"
 )
 
-func run(data, out string) error {
+// siblings are systems of one generation with the same links; their measurements speak for each other.
+var siblings = map[string][]string{"h100_sxm": {"h200_sxm"}, "h200_sxm": {"h100_sxm"}, "b200_sxm": {"gb200"}, "gb200": {"b200_sxm"}}
+
+func run(data, out string, score, detail bool) error {
 	rows, err := readRows(measured.ReadCollectives, data, "public", "collectives.csv")
 	if err != nil {
 		return err
@@ -43,27 +48,50 @@ func run(data, out string) error {
 	if err != nil {
 		return err
 	}
-	cat, err := hardware.Load(configs.FS)
+	exchanges, err := readRows(measured.ReadDeepEP, data, "public", "deepep.csv")
 	if err != nil {
 		return err
 	}
-	profiles, err := hardware.LoadProfiles(configs.FS)
+	nvl, err := readRows(measured.ReadNVLinkAllToAll, data, "public", "nvl_alltoall.csv")
 	if err != nil {
 		return err
 	}
-	bySystem := map[string][]collective.Point{}
+	exchanges = append(exchanges, nvl...)
+	d := &dataset{points: map[string][]collective.Point{}}
+	if d.catalog, err = hardware.Load(configs.FS); err != nil {
+		return err
+	}
+	if d.profiles, err = hardware.LoadProfiles(configs.FS); err != nil {
+		return err
+	}
 	for i := range rows {
 		if p, ok := point(&rows[i]); ok {
-			bySystem[p.System] = append(bySystem[p.System], p)
+			d.points[p.System] = append(d.points[p.System], p)
 		}
 	}
-	for _, sys := range sortedKeys(bySystem) {
-		gpu, err := cat.GPU(sys)
+	for _, sys := range sortedKeys(d.points) {
+		p, err := d.fit(sys, d.points[sys])
 		if err != nil {
 			return err
 		}
-		p := collective.FitDomain(target(gpu), bySystem[sys], collective.DefaultTolerance)
-		profiles = profiles.With(p)
+		d.profiles = d.profiles.With(p)
+	}
+	fs, err := d.crossValidate()
+	if err != nil {
+		return err
+	}
+	if score {
+		fs.print(os.Stdout, detail)
+		return scoreFabrics(os.Stdout, published, d.profiles, detail)
+	}
+	for _, sys := range sortedKeys(d.points) {
+		p := d.profiles.Collective(sys)
+		p.Bands = fs.bands(sys)
+		gpu, err := d.catalog.GPU(sys)
+		if err != nil {
+			return err
+		}
+		addKernels(p, gpu, rows, exchanges)
 		var b bytes.Buffer
 		if err := hardware.WriteCollective(&b, p, "Fitted collective profile of "+sys+". Units: us, GB/s one way. Regenerate with make profiles."); err != nil {
 			return err
@@ -72,25 +100,10 @@ func run(data, out string) error {
 			return err
 		}
 	}
-	return fitFabrics(published, profiles, out)
-}
-
-// target states what is known of a system before any measurement.
-func target(gpu *hardware.GPU) hardware.CollectiveProfile {
-	p := hardware.CollectiveProfile{System: gpu.System, Link: "nvlink", LinkGBps: gpu.NVLink().GBps(), Multicast: gpu.Multicast, NVLSFromRanks: 8, Source: source}
-	if gpu.NVLinks == 0 {
-		p.Link, p.LinkGBps = "pcie", pcieNominal(gpu)
+	if err := writeHosts(published, d, out); err != nil {
+		return err
 	}
-	return p
-}
-
-// pcieNominal is the rate that efficiencies refer to: 64 GB/s for 16 lanes of generation 5, half for each older one.
-func pcieNominal(gpu *hardware.GPU) float64 {
-	v := 64.0 * float64(gpu.PCIeWidth) / 16
-	for g := gpu.PCIeGen; g < 5; g++ {
-		v /= 2
-	}
-	return v
+	return writeFabrics(published, d.profiles, out)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

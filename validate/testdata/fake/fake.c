@@ -4,7 +4,8 @@
 // so nothing here says how fast anything is. Faults come from the environment:
 //
 //   FAKE_NCCL_FAULT   list of KIND:WHERE:RANK[:ARG], comma-separated; RANK is the world rank or *
-//     KIND   hang, code (returns ARG), async (asynchronous error ARG), kill (SIGKILL itself), wrong (spoils one element)
+//     KIND   hang, code (returns ARG), async (asynchronous error ARG), kill (SIGKILL itself), stop (SIGSTOP itself),
+//            wrong (spoils one element)
 //     WHERE  init, split, collective, abort, finalize, id
 //   FAKE_NCCL_AFTER   faults in collectives start after this many
 //   FAKE_NCCL_SLOW    "A-B:F" the pair of world ranks A and B is F times slower
@@ -112,7 +113,7 @@ int cudaStreamQuery(Stream *s) {
   if (pending) sched_yield();
   return pending ? 600 : 0;
 }
-int cudaStreamSynchronize(Stream *s) { while (cudaStreamQuery(s)) usleep(20); return 0; }
+int cudaStreamSynchronize(Stream *s) { if (!s) return 0; while (cudaStreamQuery(s)) usleep(20); return 0; }
 int cudaEventCreate(Event **e) { *e = calloc(1, sizeof **e); return 0; }
 int cudaEventDestroy(Event *e) { return 0; }
 static void stamp(void *p, double *clock) { Event *e = p; e->at = *clock; e->done = 1; }
@@ -174,6 +175,7 @@ static int fault(const char *kind, const char *where, int rank) {
 
 static int faults(const char *where) {
   if (fault("kill", where, worldRank) >= 0) kill(getpid(), SIGKILL);
+  if (fault("stop", where, worldRank) >= 0) kill(getpid(), SIGSTOP);
   while (fault("hang", where, worldRank) >= 0) usleep(10000);
   int c = fault("code", where, worldRank);
   return c > 0 ? c : 0;
@@ -420,6 +422,7 @@ static void runJob(void *p, double *clock) {
   Job *j = p;
   atomic_fetch_add(&issued, 1);
   if (fault("kill", "collective", worldRank) >= 0) kill(getpid(), SIGKILL);
+  if (fault("stop", "collective", worldRank) >= 0) kill(getpid(), SIGSTOP);
   while (fault("hang", "collective", worldRank) >= 0) {
     if (j->c && j->c->h->aborted) return;
     usleep(5000);
@@ -497,4 +500,15 @@ static int p2p(int send, char *buf, size_t n, int t, int peer, Comm *c, Stream *
 }
 int ncclSend(const void *b, size_t n, int t, int peer, Comm *c, Stream *st) { return p2p(1, (char *)b, n, t, peer, c, st); }
 int ncclRecv(void *b, size_t n, int t, int peer, Comm *c, Stream *st) { return p2p(0, b, n, t, peer, c, st); }
+#ifndef NO_ALLTOALL
+int ncclAlltoAll(const void *s, void *r, size_t n, int t, Comm *c, Stream *st) {
+  ncclGroupStart();
+  for (int p = 0; p < c->n; p++) {
+    int code = p2p(1, (char *)s + p * n * width(t), n, t, p, c, st);
+    if (!code) code = p2p(0, (char *)r + p * n * width(t), n, t, p, c, st);
+    if (code) { depth--; group = NULL; return code; }
+  }
+  return ncclGroupEnd();
+}
+#endif
 #endif

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rankmap/internal/hardware"
+	"rankmap/report"
+	"rankmap/topology"
+	"rankmap/topology/ncclxml"
+	"rankmap/topology/source"
+)
+
+// discoverOptions are the flags of discover.
+type discoverOptions struct {
+	from    []string
+	cluster clusterFlags
+	capture string
+	redact  bool
+	salt    string
+	out     output
+}
+
+const discoverExamples = `  rankmap discover
+  rankmap discover --from smi:topo.txt --from nvlink:nvlink.txt --gpu h100-sxm -o json
+  rankmap discover --from node.yaml --from slurm:topology.conf -f cluster.yaml
+  rankmap discover --capture node1.tar.gz --redact`
+
+func newDiscoverCmd(d *deps) *cobra.Command {
+	o := &discoverOptions{}
+	cmd := &cobra.Command{
+		Use:   "discover",
+		Short: "Find the GPUs, NICs, NVLinks and distances of this machine, or read them from files",
+		Long: `discover describes a machine: this one, through the NVIDIA driver and sysfs, or one that files describe.
+What several files say about one host is joined; several hosts and a description of the network become one cluster.
+
+Sources: ` + strings.Join(source.Kinds(), ", ") + ` as KIND:FILE, or FILE alone: then its kind is guessed.
+Exit code 4: a finding is an error. 2: a file was refused. 6: this machine cannot be read.`,
+		Example: discoverExamples,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runDiscover(cmd.Context(), d, o) },
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.from, "from", nil, "source, KIND:FILE or FILE; may be repeated (default: this machine)")
+	f.StringVar(&o.capture, "capture", "", "also write what this machine answered to an archive that --from reads, such as node1.tar.gz")
+	f.BoolVar(&o.redact, "redact", false, "replace host names, UUIDs, serial numbers, addresses and GUIDs by hashes")
+	f.StringVar(&o.salt, "salt", "", "of --redact: the same salt gives the same hashes on all nodes of a cluster (default: random)")
+	o.cluster.addDetails(f)
+	o.out.addFlags(cmd, "table", "wide", "yaml", "json")
+	f.Lookup("file").Usage = "write to a file instead of standard output; by suffix .yaml, .json, .txt, .xml (for NCCL_TOPO_FILE), .svg, .dot, .mmd; - is standard output"
+	return cmd
+}
+
+// runDiscover reads the sources, prints what they say and ends with 4 when a finding is an error.
+func runDiscover(ctx context.Context, d *deps, o *discoverOptions) error {
+	format, err := o.format(d)
+	if err != nil {
+		return err
+	}
+	cat, err := hardware.Load(d.Configs)
+	if err != nil {
+		return err
+	}
+	opts, err := o.cluster.options(d, cat)
+	if err != nil {
+		return err
+	}
+	res, err := o.read(ctx, d, opts)
+	if err != nil {
+		return err
+	}
+	for _, w := range res.Warnings {
+		d.warnf("%s", sanitize(w))
+	}
+	view := res.View()
+	data, err := renderTopology(format, res, view, d.Width)
+	if err != nil {
+		return err
+	}
+	if err := o.out.write(d, data, res.Files...); err != nil {
+		return err
+	}
+	for _, f := range view.Findings {
+		if f.Severity == topology.SeverityError {
+			if format != "table" && format != "wide" {
+				d.warnf("%s", sanitize(f.String()))
+			}
+			err = silent(exitBelow)
+		}
+	}
+	return err
+}
+
+// format is the output's: by -o, else by the suffix of -f.
+func (o *discoverOptions) format(d *deps) (string, error) {
+	suffix := strings.ToLower(strings.TrimPrefix(filepath.Ext(o.out.file), "."))
+	if o.out.format == "" && o.out.file != "-" && suffix != "" {
+		switch suffix {
+		case "yml":
+			return "yaml", nil
+		case "txt":
+			return "wide", nil
+		case "yaml", "json", "xml", "svg", "dot", "mmd", "html":
+			return suffix, nil
+		}
+		return "", inputErrf("%s: unknown suffix (known: .yaml, .json, .txt, .xml, .svg, .dot, .mmd, .html), or give -o", o.out.file)
+	}
+	return o.out.pick(d)
+}
+
+func (o *discoverOptions) read(_ context.Context, _ *deps, opts source.Options) (*source.Result, error) {
+	res, err := source.LoadAll(o.from, opts)
+	return res, inputErr(err)
+}
+
+// renderTopology prints in one of the formats.
+func renderTopology(format string, res *source.Result, view *topology.View, width int) ([]byte, error) {
+	var b bytes.Buffer
+	if format == "json" {
+		return marshalJSON(view)
+	}
+	if format == "table" || format == "wide" {
+		return discoverTable(res, view, format == "wide", width)
+	}
+	c := res.Cluster
+	if c == nil {
+		if format == "yaml" {
+			return nil, withHint(inputErrf("%s: %w: no cluster YAML can be made of it", res.Name, source.ErrNoGPU), "try -o json or -o table, or add --from smi:FILE")
+		}
+		return nil, inputErrf("%s: %w: no %s can be made of it", res.Name, source.ErrNoGPU, format)
+	}
+	var err error
+	switch format {
+	case "yaml":
+		err = topology.WriteYAML(&b, c)
+	case "xml":
+		err = writeNCCL(&b, c)
+	case "svg":
+		err = report.TopologySVG(&b, c)
+	case "dot":
+		err = report.TopologyDOT(&b, c)
+	case "mmd":
+		err = report.TopologyMermaid(&b, c)
+	default:
+		err = fmt.Errorf("no writer for %q", format)
+	}
+	return b.Bytes(), err
+}
+
+// writeNCCL writes the XML of the one kind of node that the machine has.
+func writeNCCL(b *bytes.Buffer, c *topology.Cluster) error {
+	used := map[int]bool{}
+	for i := range c.Nodes {
+		used[c.Nodes[i].Class] = true
+	}
+	if len(used) > 1 {
+		return inputErrf("the machine has %d kinds of node: write the XML for each from its own source", len(used))
+	}
+	_, k := c.Node(0)
+	return inputErr(ncclxml.Write(b, k, ncclxml.WriteOptions{Comment: []string{"written by rankmap discover for NCCL_TOPO_FILE"}}))
+}

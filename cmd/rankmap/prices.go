@@ -1,0 +1,85 @@
+package main
+
+import (
+	"io/fs"
+
+	"rankmap/collective"
+	"rankmap/compute"
+	"rankmap/internal/hardware"
+	"rankmap/model"
+	"rankmap/planner"
+	"rankmap/planner/step"
+)
+
+// priceBook holds the models of time, read once: it makes requests for any number of clusters complete.
+type priceBook struct {
+	configs  fs.FS
+	cat      *hardware.Catalog
+	profiles *hardware.Profiles
+	own      []*hardware.Kernels
+	kernels  map[string]map[model.Phase]*compute.Model // by system
+}
+
+// newPriceBook reads datasheets, profiles, and the user's own profiles.
+func newPriceBook(d *deps, own []string) (*priceBook, error) {
+	cat, profiles, kernels, err := loadProfiles(d, own)
+	if err != nil {
+		return nil, err
+	}
+	return &priceBook{
+		configs: d.Configs, cat: cat, profiles: profiles, own: kernels,
+		kernels: map[string]map[model.Phase]*compute.Model{},
+	}, nil
+}
+
+// costs are the ways to price collectives.
+var costs = []string{"calibrated", "textbook"}
+
+// fill completes a request that has its cluster: kernels, collectives and memory of the cluster's GPU.
+func (b *priceBook) fill(r *planner.Request, cost string, o collective.Options) error {
+	sheet, err := oneGPU(r.Cluster, b.cat)
+	if err != nil {
+		return err
+	}
+	r.Capacity = sheet.Memory()
+	r.PeakFLOPS = sheet.TFLOPS["bf16"] * 1e12
+	kernels, err := b.models(sheet)
+	if err != nil {
+		return err
+	}
+	r.Kernel = func(ph model.Phase, op model.ComputeOp) (step.Band, string, error) {
+		e, err := kernels[ph].Price(op)
+		return step.Band{Time: e.Time, P10: e.P10, P90: e.P90}, e.Bound.String(), err
+	}
+	switch cost {
+	case "calibrated":
+		r.Pricer = collective.New(r.Cluster, b.profiles, o)
+	case "textbook":
+		r.Pricer = collective.NewTextbook(r.Cluster)
+	default:
+		return inputErrf("--cost %q is unknown (known: calibrated, textbook)", cost)
+	}
+	return nil
+}
+
+// models returns the kernel prices of a system.
+func (b *priceBook) models(sheet *hardware.GPU) (map[model.Phase]*compute.Model, error) {
+	if m := b.kernels[sheet.System]; m != nil {
+		return m, nil
+	}
+	k, err := hardware.LoadKernels(b.configs, sheet.System)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range b.own {
+		if p.System == sheet.System {
+			k = p
+		}
+	}
+	m, err := kernelModels(sheet, k)
+	if err != nil {
+		return nil, inputErr(err)
+	}
+	b.kernels[sheet.System] = m
+	return m, nil
+}

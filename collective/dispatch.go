@@ -1,0 +1,134 @@
+package collective
+
+import (
+	"fmt"
+	"math"
+
+	"rankmap/internal/hardware"
+	"rankmap/internal/units"
+)
+
+// Exchange is one expert-parallel dispatch or combine: what every rank sends of its tokens to the experts.
+type Exchange struct {
+	Phase   string // "dispatch", "combine", "combine_low_precision"
+	Ranks   int    // of the expert-parallel group
+	Tokens  int    // a rank
+	Hidden  int    // width of a token
+	TopK    int    // experts of a token
+	Experts int    // in total
+	SMs     int    // that the kernel may use (normal mode)
+	// ValueBytes is a value of the hidden state on the wire, for kernels that send the engine's own type (NVLink): 2 for
+	// bf16, 1 for fp8, 0.5625 for nvfp4 with its scales; 0 = the mode's own.
+	ValueBytes float64
+}
+
+// payload is what a rank's tokens take in bf16; intervals go by it.
+func (x *Exchange) payload() units.Bytes { return 2 * units.Bytes(x.Tokens) * units.Bytes(x.Hidden) }
+
+// scaleBytes is the share of fp8 payloads that their scales add: one 4-byte scale for 128 values.
+const scaleBytes = 4.0 / 128
+
+// headerBytes goes with every copy of a token in low-latency mode.
+const headerBytes = 16
+
+// DistinctRanks is the expected number of different ranks among a token's k of E experts, n ranks with E/n experts each,
+// uniform routing: n (1 - C(E-E/n, k)/C(E, k)).
+func DistinctRanks(n, k, experts int) float64 {
+	if n < 1 || k < 1 || experts < k {
+		return 0
+	}
+	here := float64(experts) / float64(n)
+	miss := 1.0
+	for i := range k {
+		f := (float64(experts) - here - float64(i)) / float64(experts-i)
+		miss *= math.Max(f, 0)
+	}
+	return float64(n) * (1 - miss)
+}
+
+// lowLatency is DeepEP's low-latency mode on one domain, us. COLLECTIVE-MODEL, section 6.
+func lowLatency(k *hardware.DispatchKernel, x *Exchange, link float64, sms int) float64 {
+	n, t, h := float64(x.Ranks), float64(x.Tokens), float64(x.Hidden)
+	workers := float64(min(x.Experts, sms)) // few experts keep few SMs busy
+	var w float64
+	if x.Phase == "dispatch" {
+		v := t * float64(x.TopK) * (h*(1+scaleBytes) + headerBytes) * (n - 1) / n
+		w = norm4(v/(1000*link*k.E), math.Max(t/workers-1, 0)*k.Tok*h/4096)
+	} else {
+		v := t * float64(x.TopK) * h * 2 * (n - 1) / n
+		w = v/(1000*link*k.E) + v/(1000*k.SMR*workers)
+	}
+	return pnorm(k.B+k.CE*float64(x.Experts), w, k.P)
+}
+
+// normalMode is DeepEP's normal mode on one domain, us: transmission and notification.
+func normalMode(k *hardware.DispatchKernel, x *Exchange, link float64) float64 {
+	n, h := float64(x.Ranks), float64(x.Hidden)
+	bytes := 2.0
+	if x.Phase == "dispatch" {
+		bytes = 1 + scaleBytes
+	}
+	v := float64(x.Tokens) * (DistinctRanks(x.Ranks, x.TopK, x.Experts)*(n-1)/n + k.A) * (h*bytes + k.C0)
+	w := v / 1000 * norm4(1/(float64(max(x.SMs, 1))*k.R), 1/(link*k.E))
+	return pnorm(k.B0+k.B1*h/4096, w, k.P)
+}
+
+// nvlinkMode is TensorRT-LLM's exchange over NVLink, us.
+func nvlinkMode(k *hardware.DispatchKernel, x *Exchange, link, bytes float64) float64 {
+	n := float64(x.Ranks)
+	e := k.E
+	if x.Ranks <= 4 {
+		e = k.E4
+	}
+	v := float64(x.Tokens) * (DistinctRanks(x.Ranks, x.TopK, x.Experts) + k.A) * (float64(x.Hidden)*bytes + k.C0)
+	return pnorm(k.B+k.C*math.Log2(n), v/(1000*link*e), k.P)
+}
+
+// Dispatch prices an expert-parallel exchange of a mode ("low_latency", "normal", "nvlink") on one NVLink domain of a
+// system. kernel chooses among several of the mode ("NVLinkOneSided"); empty = the first. sms is the GPU's number of SMs.
+// Errors: no such measurement.
+func Dispatch(profiles *hardware.Profiles, system, mode, kernel string, x Exchange, sms int) (Estimate, error) {
+	p := profiles.Collective(system)
+	prov := Measured
+	if p != nil && p.Like != "" {
+		p, prov = profiles.Collective(p.Like), Sibling
+	}
+	if p == nil {
+		return Estimate{}, fmt.Errorf("no collective profile of %s", system)
+	}
+	if x.Ranks < 1 || x.Tokens < 0 || x.Hidden < 1 || x.TopK < 1 || x.Experts < x.TopK {
+		return Estimate{}, fmt.Errorf("exchange of %d tokens, top %d of %d experts on %d ranks: not possible", x.Tokens, x.TopK, x.Experts, x.Ranks)
+	}
+	for i := range p.Dispatch {
+		k := &p.Dispatch[i]
+		if k.Mode != mode || k.Phase != x.Phase || (kernel != "" && k.Kernel != kernel) {
+			continue
+		}
+		if x.Ranks < 2 {
+			return alone, nil
+		}
+		t := units.Micros(dispatchMicros(k, &x, p.LinkGBps, sms))
+		e := Estimate{Time: t, Algorithm: "p2p", Protocol: mode, Bottleneck: "NVLink " + units.GBps(p.LinkGBps).String(), Provenance: prov}
+		e.P10, e.P90 = kernelBand(k.Bands, "graph", x.payload()).interval(t)
+		return e, nil
+	}
+	return Estimate{}, fmt.Errorf("no measurements of %s %s on %s", mode, x.Phase, system)
+}
+
+// dispatchMicros evaluates the form of the kernel's mode.
+func dispatchMicros(k *hardware.DispatchKernel, x *Exchange, link float64, sms int) float64 {
+	switch k.Mode {
+	case "low_latency":
+		return lowLatency(k, x, link, sms)
+	case "normal":
+		return normalMode(k, x, link)
+	}
+	bytes := 2.0
+	switch {
+	case x.ValueBytes > 0:
+		bytes = x.ValueBytes
+	case x.Phase == "combine_low_precision":
+		bytes = 0.5
+	}
+	return nvlinkMode(k, x, link, bytes)
+}
