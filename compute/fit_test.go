@@ -287,3 +287,35 @@ func TestEstimatedFollowsTheClock(t *testing.T) {
 		t.Error("estimated from nothing")
 	}
 }
+
+// TestFitUserTrustsRealDecodeRows: a user's decode rows, at the full rate of the memory, are not held to the rate that
+// plans assume where only published tables are known.
+func TestFitUserTrustsRealDecodeRows(t *testing.T) {
+	g, k := gpu(t, "h100_sxm")
+	var rows []measured.OpRow
+	for _, b := range []int{16, 32, 64, 128, 256} {
+		for _, l := range []int{4096, 16384} {
+			bytes := 2 * float64(b*8*l) * 128 * 2
+			rows = append(rows, measured.OpRow{Kind: "attn_decode", Framework: "trtllm", DType: "bf16", Cache: "bf16", Batch: b, Heads: 64, KVHeads: 8, HeadDim: 128,
+				Tokens: 1, Context: l, Time: units.Micros(6) + units.Duration(bytes/(0.97*g.HBMGBps*1e9))})
+		}
+	}
+	u, err := FitUser(g, k, "", rows, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(g, u.Kernels, Options{Phase: model.Decode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		s, _ := SampleOf(&rows[i])
+		e, err := m.Price(s.Op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := e.Time.Seconds() / s.Time; r < 0.93 || r > 1.07 {
+			t.Errorf("batch %d, context %d: %.2f of the measured time", s.Op.Batch, s.Op.Context, r)
+		}
+	}
+}

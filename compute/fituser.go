@@ -121,6 +121,10 @@ func FitUser(gpu *hardware.GPU, base *hardware.Kernels, framework string, rows [
 		}
 		if in, _ := set.of(model.AttnDecode, key); len(in) >= userRows && has(to.Decode, key) {
 			rec := to.Decode[key]
+			if framework == DefaultFramework {
+				rec = planned(rec)
+			}
+			rec.Fit.From = fromUser
 			build := func(v [3]float64) hardware.Decode {
 				r := rec
 				for _, p := range []*hardware.DecodePath{&r.Grouped, &r.PerHead} {
@@ -132,8 +136,6 @@ func FitUser(gpu *hardware.GPU, base *hardware.Kernels, framework string, rows [
 			}
 			to.Decode[key] = build(add("attn_decode", key, in, func(v [3]float64) func(*Sample) float64 {
 				x := newDecode(gpu, i, build(v))
-				x.grouped.grid, _ = gridOf(rec.Grouped.Grid, 3)
-				x.perHead.grid, _ = gridOf(rec.PerHead.Grid, 3)
 				return func(s *Sample) float64 { return timeDecode(&x, s) }
 			}))
 		}

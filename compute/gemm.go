@@ -13,18 +13,18 @@ import (
 // math and memory traffic overlap as a p-norm; the cheapest of 4 tiles x 5 splits is taken, as the library's own
 // heuristic does. It is not monotone: m=129 costs a second row of blocks.
 type gemm struct {
-	sm            int
-	tile          [len(tiles)]float64 // seconds a unit of k, per tile
-	tw, t1, p     float64             // seconds, seconds, -
-	flat          float64             // 2^(1/p-1): the p-norm of two terms over their sum, at least
-	split         bool
-	ba, bw        float64 // bytes an element of A and of B
-	imem          float64 // seconds a byte
-	t0, q, tr     float64 // seconds, seconds an element of A, seconds a row
-	grid          *Grid
-	ok, estimated bool
-	band          band
-	flags         Flags
+	sm        int
+	tile      [len(tiles)]float64 // seconds a unit of k, per tile
+	tw, t1, p float64             // seconds, seconds, -
+	flat      float64             // 2^(1/p-1): the p-norm of two terms over their sum, at least
+	split     bool
+	ba, bw    float64 // bytes an element of A and of B
+	imem      float64 // seconds a byte
+	t0, q, tr float64 // seconds, seconds an element of A, seconds a row
+	grid      *Grid
+	ok        bool
+	band      band
+	flags     Flags
 }
 
 // tiles are the block shapes (rows, columns) of the candidates; more or larger ones did not improve held-out rows.

@@ -13,7 +13,7 @@ import (
 // Grid is a smooth correction of a form over the logarithms of its sizes: multilinear between knots. It carries what
 // the form cannot say, the library's choice among kernels, and ends flat beyond its outer knots, where the form alone
 // extrapolates. Its text is "axis;axis;...|base64", an axis being its knots as powers of two ("0,2,4") and the values
-// one signed byte a knot, in hundredths of the natural logarithm, deflated.
+// one signed byte a knot, in fiftieths of the natural logarithm, deflated.
 type Grid struct {
 	knots [][]float64 // log2, ascending
 	vals  []float64   // ln factor, last axis fastest

@@ -38,6 +38,24 @@ const planOverlap = 3
 // planWide widens the interval of decode attention for what planEM and planOverlap assume.
 const planWide = 0.85
 
+// fromUser marks, in Fit.From, decode records that a user's own rows refitted: they are of real memory already.
+const fromUser = "calibrated"
+
+// planned turns a decode record of a table into that of a deployment.
+func planned(r hardware.Decode) hardware.Decode {
+	if r.Fit.From == fromUser {
+		return r
+	}
+	for _, p := range []*hardware.DecodePath{&r.Grouped, &r.PerHead} {
+		p.EM, p.P = math.Min(p.EM, planEM), math.Max(p.P, planOverlap)
+		p.Grid = "" // fitted on the table's memory layout
+	}
+	if r.Fit.Lo > 0 {
+		r.Fit.Lo, r.Fit.Hi = r.Fit.Lo*planWide, r.Fit.Hi/planWide
+	}
+	return r
+}
+
 // DefaultFramework is what an empty Options.Framework means.
 const DefaultFramework = "trtllm"
 
@@ -259,13 +277,7 @@ func (m *Model) attention(fw *hardware.Framework, table bool) []error {
 		}
 		if r, from, flags, ok := pick(records, key, m.gpu); ok {
 			if !table && m.framework == DefaultFramework {
-				for _, p := range []*hardware.DecodePath{&r.Grouped, &r.PerHead} {
-					p.EM, p.P = math.Min(p.EM, planEM), math.Max(p.P, planOverlap)
-					p.Grid = "" // fitted on the table's memory layout
-				}
-				if r.Fit.Lo > 0 {
-					r.Fit.Lo, r.Fit.Hi = r.Fit.Lo*planWide, r.Fit.Hi/planWide
-				}
+				r = planned(r)
 				if fw.DecodeTable != nil {
 					flags |= BorrowedPath
 				}

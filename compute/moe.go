@@ -16,7 +16,6 @@ type moe struct {
 	w, act     float64 // bytes a weight; bytes of a quantized activation
 	imem, iact float64
 	ok         bool
-	estimated  bool
 	grid       *Grid
 	band       band
 	flags      Flags

@@ -6,5 +6,5 @@ import "embed"
 
 // FS holds hardware/, topologies/, models/ and workloads/.
 //
-//go:embed all:hardware all:topologies all:models all:workloads
+//go:embed hardware topologies models workloads
 var FS embed.FS

@@ -153,6 +153,7 @@ type Predicted struct {
 	StepMs                float64 `yaml:"stepMs" json:"stepMs"`
 	StepP10Ms             float64 `yaml:"stepP10Ms" json:"stepP10Ms"`
 	StepP90Ms             float64 `yaml:"stepP90Ms" json:"stepP90Ms"`
+	BoundMs               float64 `yaml:"boundMs,omitempty" json:"boundMs,omitempty"` // no seating of these degrees has a shorter step
 	MFU                   float64 `yaml:"mfu,omitempty" json:"mfu,omitempty"`
 	Batch                 int     `yaml:"batch" json:"batch"` // sequences in flight over all GPUs
 	BatchPerReplica       int     `yaml:"batchPerReplica" json:"batchPerReplica"`

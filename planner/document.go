@@ -225,7 +225,7 @@ func predicted(o *Outcome) layout.Predicted {
 		TTFTMs: round(o.TTFT.Time.Millis(), 4), TPOTMs: round(o.TPOT.Time.Millis(), 4),
 		TokensPerSecond: round(o.Tokens, 5), TokensPerSecondPerGPU: round(o.PerGPU, 5),
 		StepMs: round(o.Step.Time.Millis(), 4), StepP10Ms: round(o.Step.P10.Millis(), 4), StepP90Ms: round(o.Step.P90.Millis(), 4),
-		MFU: round(o.MFU, 4), Batch: o.Batch, BatchPerReplica: o.Replica,
+		BoundMs: round(o.Bound.Millis(), 4), MFU: round(o.MFU, 4), Batch: o.Batch, BatchPerReplica: o.Replica,
 	}
 	for _, x := range o.Step.Parts {
 		p.Parts = append(p.Parts, layout.Part{

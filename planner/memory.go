@@ -14,6 +14,6 @@ func memoryParts(m *model.Memory) []layout.MemoryPart {
 		{Name: "logits", GB: gb(m.Logits)},
 		{Name: "gradients", GB: gb(m.Gradients)},
 		{Name: "optimizer", GB: gb(m.Optimizer)},
-		{Name: "cuda, nccl, graphs", GB: gb(m.Overhead)},
+		{Name: "runtime", GB: gb(m.Overhead)},
 	}
 }

@@ -48,6 +48,7 @@ type Request struct {
 	PeakFLOPS float64     // dense FLOP/s of one GPU in the compute type, for MFU; 0 = no MFU
 	Top       int         // losers to keep; 0 = 5
 	Explain   bool
+	Held      Held // training: what the run has settled beforehand
 }
 
 // Outcome is one strategy at one batch.

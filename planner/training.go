@@ -21,21 +21,24 @@ var interleaves = []int{1, 2, 4, 8}
 // parallelism (on whenever tp splits: it costs no bytes and saves memory, arXiv 2205.05198 section 4.2) and the
 // distributed optimizer (ZeRO-1, on whenever something is replicated).
 func (s *search) trainVariants(st parallel.Strategy) []parallel.Strategy {
-	st.SequenceParallel = st.TP > 1
+	st.SequenceParallel = st.TP > 1 && !s.Held.Serial
 	if st.DP*st.CP > 1 {
-		st.ZeRO = 1
+		st.ZeRO = max(1, s.Held.ZeRO)
 	}
 	var out []parallel.Strategy
-	for _, v := range interleaves {
+	for _, v := range heldOr(s.Held.Interleave, interleaves) {
 		if v > 1 && (st.PP == 1 || st.PP*v > s.Spec.Layers()) {
 			continue
 		}
-		for _, mb := range microBatches {
+		for _, mb := range heldOr(s.Held.MicroBatch, microBatches) {
 			perReplica := s.Workload.Batch / st.DP
 			if s.Workload.Batch%st.DP != 0 || perReplica%mb != 0 || perReplica/mb < 1 {
 				continue
 			}
 			for _, r := range recomputes {
+				if h := s.Held.Recompute; h != "" && h != r && !(h == "none" && r == "") {
+					continue
+				}
 				x := st
 				x.Interleave, x.MicroBatch, x.Recompute = v, mb, r
 				out = append(out, x)
@@ -49,8 +52,16 @@ func (s *search) trainVariants(st parallel.Strategy) []parallel.Strategy {
 func (s *search) trainWork(st parallel.Strategy) model.Work {
 	return model.Work{
 		Phase: model.Train, Batch: st.MicroBatch, Tokens: s.Workload.SeqLen, Context: s.Workload.SeqLen,
-		WeightDType: s.Workload.Weights,
+		WeightDType: s.Workload.Weights, Unfused: s.Held.Unfused,
 	}
+}
+
+// heldOr is the value that the run holds, or the list to try.
+func heldOr(held int, list []int) []int {
+	if held > 0 {
+		return []int{held}
+	}
+	return list
 }
 
 // considerTraining prices the variants of a split that fit memory and keeps the fastest.

@@ -75,9 +75,29 @@ func planHead(b *strings.Builder, l *layout.Layout) {
 	fmt.Fprintf(b, "  throughput  %s tokens/s, %s tokens/s/GPU\n", units.Signif(p.TokensPerSecond, 4), units.Signif(p.TokensPerSecondPerGPU, 4))
 	var mem []string
 	for _, m := range l.Memory.Parts {
-		mem = append(mem, fmt.Sprintf("%s %s", m.Name, units.Signif(m.GB, 3)))
+		if m.GB >= 0.05 {
+			mem = append(mem, fmt.Sprintf("%s %s", m.Name, units.Signif(m.GB, 3)))
+		}
 	}
 	fmt.Fprintf(b, "  memory      %s of %s GB a GPU: %s\n", units.Signif(l.Memory.UsedGB, 3), units.Signif(l.Memory.CapacityGB, 3), strings.Join(mem, ", "))
+	if b0 := p.BoundMs; b0 > 0 {
+		fmt.Fprintf(b, "  seats       %s over the lower bound of any seating of these degrees\n", units.Trim(100*(p.StepMs/b0-1), 1)+" %")
+	}
+	var can, cannot []string
+	for _, x := range l.Launchers {
+		if x.Expressible {
+			can = append(can, x.Target)
+		} else {
+			cannot = append(cannot, x.Target)
+		}
+	}
+	if len(can) > 0 {
+		fmt.Fprintf(b, "  launchers   %s", strings.Join(can, ", "))
+		if len(cannot) > 0 {
+			fmt.Fprintf(b, "   (not: %s)", strings.Join(cannot, ", "))
+		}
+		fmt.Fprintln(b)
+	}
 }
 
 // orderText prints the order of the dimensions that are split, fastest first.

@@ -61,6 +61,7 @@ var findings = map[string]findingSpec{
 	"memlock":          {SevError, CatEnvironment, "locked memory is limited and RDMA devices are here: %s", "ulimit -l unlimited (limits.conf: * - memlock unlimited; docker run --ulimit memlock=-1)", exitEnvironment},
 	"no-peer":          {SevWarning, CatGPU, "GPUs cannot reach each other directly: %s", "NCCL will go through host memory; check ACS and IOMMU (NCCL troubleshooting, PCI access control), or the hypervisor's GPU grouping", 0},
 	"root":             {SevInfo, CatEnvironment, "running as root: %s", "validate needs no privileges; a user account is safer", 0},
+	"seats-differ":     {SevError, CatEnvironment, "ranks are not on the nodes that the layout gives them: %s", "start them in the layout's order: export the layout for the launcher (rankmap export), or plan for what the launcher does", exitEnvironment},
 	"host-name":        {SevInfo, CatEnvironment, "host names differ from the layout: %s", "the layout was made for another host or from a preset; GPUs are matched by UUID, PCI id, or index", 0},
 
 	// Libraries.

@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 		os.Exit(RankMain(context.Background(), os.Stdin, os.Stderr))
 	case "parent":
 		os.Exit(parentMain())
+	case "launched":
+		os.Exit(launchedMain())
 	}
 	os.Exit(m.Run())
 }

@@ -226,6 +226,23 @@ func compareFacts(job *Job, fs map[int]facts) []measured.Finding {
 		}
 		gpus[key] = r
 	}
+	node := map[string]string{}  // layout's host to the real one
+	owner := map[string]string{} // and back
+	for r := range job.World() {
+		want, have := job.Ranks[r].Host, fs[r].Host
+		if have == "" {
+			continue
+		}
+		if n, ok := node[want]; ok && n != have {
+			add("seats-differ", "rank %d is on %s, others of the layout's %s are on %s", r, have, want, n)
+			break
+		}
+		if o, ok := owner[have]; ok && o != want {
+			add("seats-differ", "rank %d is on %s, where ranks of the layout's %s are; the layout has it on %s", r, have, o, want)
+			break
+		}
+		node[want], owner[have] = have, want
+	}
 	if len(versions) > 1 {
 		add("nccl-versions", "%s", spread(versions, func(k string) string { return k }))
 	} else if len(paths) > 1 && len(job.Hosts()) == 1 {

@@ -141,7 +141,6 @@ func TestSamePCI(t *testing.T) {
 }
 
 func TestCompareFacts(t *testing.T) {
-	job := ranksJob(3)
 	base := func() map[int]facts {
 		m := map[int]facts{}
 		for r := range 3 {
@@ -158,16 +157,30 @@ func TestCompareFacts(t *testing.T) {
 		{"two files of one version", "nccl-paths", func(m map[int]facts) { f := m[1]; f.NCCLPath = "/lib/b"; m[1] = f }},
 		{"drivers", "cuda-versions", func(m map[int]facts) { f := m[2]; f.Driver = 12080; m[2] = f }},
 		{"one GPU twice", "gpu-duplicate", func(m map[int]facts) { f := m[2]; f.UUID = "u0"; m[2] = f }},
-		{"a cloned machine", "gpu-cloned", func(m map[int]facts) { f := m[2]; f.UUID, f.Host = "u0", "b"; m[2] = f }},
+		{"spread over two nodes", "seats-differ", func(m map[int]facts) { f := m[2]; f.Host = "b"; m[2] = f }},
 		{"no peer access", "no-peer", func(m map[int]facts) { f := m[0]; f.NoPeer = []string{"0000:02:00.0"}; m[0] = f }},
 		{"no peer access to a GPU of no rank", "", func(m map[int]facts) { f := m[0]; f.NoPeer = []string{"0000:07:00.0"}; m[0] = f }},
 		{"a problem", "driver-old", func(m map[int]facts) { m[1] = facts{Problem: &problem{ID: "driver-old", Detail: "x"}} }},
 	} {
 		m := base()
 		c.change(m)
-		fs := compareFacts(job, m)
+		fs := compareFacts(ranksJob(3), m)
 		if c.want == "" && len(fs) > 0 || c.want != "" && (len(fs) != 1 || fs[0].ID != c.want) {
 			t.Errorf("%s: findings %+v, want %q", c.name, fs, c.want)
 		}
+	}
+
+	// Two nodes: a cloned machine, and two nodes of the layout on one.
+	job := ranksJob(3)
+	job.Ranks[2].Host = "there"
+	m := base()
+	f := m[2]
+	f.UUID, f.Host = "u0", "b"
+	m[2] = f
+	if fs := compareFacts(job, m); len(fs) != 1 || fs[0].ID != "gpu-cloned" {
+		t.Errorf("findings %+v", fs)
+	}
+	if fs := compareFacts(job, base()); len(fs) != 1 || fs[0].ID != "seats-differ" {
+		t.Errorf("findings %+v", fs)
 	}
 }

@@ -157,7 +157,7 @@ func (w *worker) note(phase string) { w.send(rendezvous.TypeNote, 0, note{phase}
 // facts opens the libraries and the GPU. Problems are reported, not returned: the coordinator decides.
 func (w *worker) facts() facts {
 	host, _ := os.Hostname()
-	f := facts{Host: host, PID: os.Getpid()}
+	f := facts{Host: host, PID: os.Getpid(), Findings: w.orders.Findings[:min(len(w.orders.Findings), 20)]}
 	d, err := openLibraries(w.orders, &f)
 	if err == nil {
 		w.dev = d

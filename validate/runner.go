@@ -33,7 +33,8 @@ type Options struct {
 	AllowMIG  bool
 	Choices   bool // read NCCL's log
 	Address   string
-	Visible   string // CUDA_VISIBLE_DEVICES
+	Visible   string    // CUDA_VISIBLE_DEVICES
+	Launched  *Launched // nil: this process starts all ranks on this node
 	Tool      string
 	System    string // datasheet's key of the GPU, for the report
 	Signals   <-chan os.Signal
@@ -74,12 +75,13 @@ func newReport(o Options) *measured.Report {
 
 // run is one validation under way.
 type run struct {
-	o     Options
-	rep   *measured.Report
-	sess  *session
-	kids  *children
-	seats []JobRank     // of this node, with UUIDs where the driver told
-	hard  chan struct{} // closed by the second signal
+	o         Options
+	rep       *measured.Report
+	sess      *session
+	kids      *children
+	seats     []JobRank          // of this node, with UUIDs where the driver told
+	preflight []measured.Finding // of a launched rank
+	hard      chan struct{}      // closed by the second signal
 }
 
 func (r *run) found(id, format string, args ...any) {
@@ -111,16 +113,20 @@ func (r *run) run(ctx context.Context) error {
 
 	r.o.Talk("preflight")
 	pctx, done := context.WithTimeout(ctx, r.o.Deadlines.Preflight)
-	node, fs, seats := Preflight(pctx, r.o.Inspector, r.o.Host, r.o.Job.Ranks, r.o.Visible, r.o.AllowBusy, r.o.AllowMIG)
+	node, fs, seats := Preflight(pctx, r.o.Inspector, r.o.Host, r.o.local(), r.o.Visible, r.o.AllowBusy, r.o.AllowMIG)
 	done()
 	r.seats = seats
 	if ctx.Err() != nil {
 		return cause(ctx)
 	}
-	r.rep.Findings = append(r.rep.Findings, fs...)
 	if node != nil {
 		r.rep.Environment.Driver = node.Driver
 	}
+	if r.o.Launched != nil { // the coordinator hears of it from every rank, its own included
+		r.preflight = fs
+		return r.measure(ctx)
+	}
+	r.rep.Findings = append(r.rep.Findings, fs...)
 	hosts := r.o.Job.Hosts()
 	switch {
 	case len(hosts) > 1:
@@ -131,7 +137,7 @@ func (r *run) run(ctx context.Context) error {
 	if f := r.blocked(); f != nil {
 		return errReported
 	}
-	return r.measure(ctx, cancel)
+	return r.measure(ctx)
 }
 
 // watch turns signals into the end of the run: the first stops it in good order, the second at once.
@@ -166,42 +172,59 @@ func (r *run) watch(cancel context.CancelCauseFunc) func() {
 func cause(ctx context.Context) error { return context.Cause(ctx) }
 
 // measure starts the ranks and runs the campaign.
-func (r *run) measure(ctx context.Context, cancel context.CancelCauseFunc) error {
+func (r *run) measure(ctx context.Context) error {
 	o := r.o
 	world := o.Job.World()
-	ln, err := rendezvous.Listen(ctx, o.Address)
-	if err != nil {
-		return &failure{finding: "start-failed", rank: -1, exit: exitEnvironment, detail: err.Error()}
-	}
 	cfg := rendezvous.Config{Job: newJobID(), Token: rendezvous.NewToken(), World: world, Timing: rendezvous.Timing{Silence: o.Deadlines.Silence}}
-	server, err := rendezvous.NewServer(ln, cfg)
-	if err != nil {
-		ln.Close()
-		return err
+	address := ""
+	if o.Launched != nil {
+		cfg.Job, cfg.Token, address = o.Launched.JobID, o.Launched.Token, o.Launched.Address
 	}
-	defer server.Close()
+	var server *rendezvous.Server
+	if o.coordinates() {
+		ln, err := o.listen(ctx)
+		if err != nil {
+			return &failure{finding: "start-failed", rank: -1, exit: exitEnvironment, detail: err.Error()}
+		}
+		if server, err = rendezvous.NewServer(ln, cfg); err != nil {
+			ln.Close()
+			return &failure{finding: "start-failed", rank: -1, exit: exitEnvironment, detail: err.Error()}
+		}
+		defer server.Close()
+		address = server.Addr()
+	}
 	logDir := ""
 	if o.Choices {
+		var err error
 		if logDir, err = os.MkdirTemp("", "rankmap-nccl-"); err != nil {
 			return &failure{finding: "start-failed", rank: -1, exit: exitEnvironment, detail: err.Error()}
 		}
 		defer os.RemoveAll(logDir)
 	}
-	orders := make([]Orders, world)
-	for i, rank := range r.seats {
+	orders := make([]Orders, len(r.seats))
+	for i, seat := range r.seats {
 		orders[i] = Orders{
-			Address: server.Addr(), JobID: cfg.Job, Token: cfg.Token, Rank: i, World: world, Device: rank,
-			NCCLLib: o.NCCLLib, LogDir: logDir, Deadlines: o.Deadlines,
+			Address: address, JobID: cfg.Job, Token: cfg.Token, Rank: seat.Rank, World: world, Device: seat,
+			NCCLLib: o.NCCLLib, LogDir: logDir, Deadlines: o.Deadlines, Findings: r.preflight,
 		}
 	}
-	o.Talk("starting %d ranks, rendezvous at %s", world, server.Addr())
+	o.Talk("starting %d of %d ranks, rendezvous at %s", len(orders), world, address)
 	before := shmFiles()
 	r.kids = newChildren(world)
-	r.sess = newSession(o.Job, o.Deadlines, server, r.kids.exits, o.Talk)
-	err = r.kids.start(o.Launch, orders)
+	err := r.kids.start(o.Launch, orders)
 	if err != nil {
 		err = &failure{finding: "start-failed", rank: -1, detail: err.Error()}
-	} else {
+	}
+	if !o.coordinates() {
+		if err == nil {
+			err = r.follow(ctx)
+		}
+		r.kids.end(o.Deadlines.Grace, o.Deadlines.KillWait, r.hard)
+		r.kids.cleanShm()
+		return err
+	}
+	r.sess = newSession(o.Job, o.Deadlines, server, r.kids.exits, o.Talk)
+	if err == nil {
 		err = r.campaign(ctx)
 	}
 	r.end(err)
@@ -241,6 +264,12 @@ func (r *run) campaign(ctx context.Context) error {
 		return err
 	}
 	r.describeRanks()
+	for i := range r.o.Job.World() {
+		for _, f := range s.facts[i].Findings {
+			f.Message = fmt.Sprintf("rank %d: %s", i, f.Message)
+			r.rep.Findings = append(r.rep.Findings, f)
+		}
+	}
 	r.rep.Findings = append(r.rep.Findings, compareFacts(r.o.Job, s.facts)...)
 	if f := r.blocked(); f != nil {
 		return errReported
@@ -278,11 +307,15 @@ func (r *run) campaign(ctx context.Context) error {
 
 func (r *run) describeRanks() {
 	e := &r.rep.Environment
+	e.Hosts = nil
 	for i := range r.o.Job.World() {
 		f := r.sess.facts[i]
 		r.rep.Ranks = append(r.rep.Ranks, measured.ReportRank{
 			Rank: i, Host: f.Host, PID: f.PID, GPU: f.Device, UUID: f.UUID, PCI: f.PCI, Name: f.Name, FreeGB: float64(f.Free) / 1e9,
 		})
+		if !slices.Contains(e.Hosts, f.Host) {
+			e.Hosts = append(e.Hosts, f.Host)
+		}
 		if f.NCCL > 0 && e.NCCL == "" {
 			e.NCCL, e.NCCLPath, e.OtherNCCL = nccl.VersionString(f.NCCL), f.NCCLPath, f.OtherNCCL
 		}
@@ -293,6 +326,7 @@ func (r *run) describeRanks() {
 			e.GPU = f.Name
 		}
 	}
+	e.GPUsPerNode = (r.o.Job.World() + len(e.Hosts) - 1) / len(e.Hosts)
 }
 
 // end gets rid of the children and notes how each ended.
@@ -324,6 +358,8 @@ func (r *run) end(err error) {
 		row := &r.rep.Ranks[i]
 		p := r.kids.procs[i]
 		switch {
+		case p == nil && r.o.Launched != nil:
+			row.End = remoteEnd(i, first, err)
 		case p == nil:
 			row.End = "not started"
 		case !closed(p.done):
@@ -338,6 +374,19 @@ func (r *run) end(err error) {
 			row.End = p.how
 		}
 	}
+}
+
+// remoteEnd is what the coordinator knows of a rank that another copy started.
+func remoteEnd(rank, first int, err error) string {
+	switch {
+	case err == nil:
+		return "done"
+	case rank == first:
+		return "see the cause"
+	case first >= 0:
+		return fmt.Sprintf("stopped because of rank %d", first)
+	}
+	return "stopped"
 }
 
 func closed(c chan struct{}) bool {
@@ -360,6 +409,14 @@ func (r *run) close(err error) {
 	} else if err != nil && !errors.Is(err, errReported) {
 		rep.Cause = err.Error()
 		r.found("rank-failed", "%v", err)
+	}
+	if !r.o.coordinates() { // the coordinator's copy judges
+		if err == nil {
+			rep.Verdict, rep.ExitCode = "", exitOK
+		} else if rep.ExitCode = exitPartial; isFailure && f.exit != 0 {
+			rep.ExitCode = f.exit
+		}
+		return
 	}
 	rep.Verdict = worst(append(slices.Clone(rep.Groups), rep.Siblings...))
 	rep.ExitCode = exitCode(rep, f, r.o.Require != nil)

@@ -2,10 +2,13 @@ package validate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"rankmap/validate/rendezvous"
@@ -153,6 +156,9 @@ func (s *session) onLost(ctx context.Context, e rendezvous.Event, what string) e
 		case <-ctx.Done():
 		}
 		break
+	}
+	if errors.Is(e.Err, io.EOF) || errors.Is(e.Err, syscall.ECONNRESET) {
+		return &failure{finding: "rank-died", rank: e.Rank, detail: fmt.Sprintf("rank %d during %s: its connection was closed", e.Rank, what)}
 	}
 	return &failure{finding: "rank-silent", rank: e.Rank, detail: fmt.Sprintf("rank %d during %s: %v", e.Rank, what, e.Err)}
 }

@@ -17,7 +17,8 @@ type Orders struct {
 	NCCLLib string  `json:"ncclLib,omitempty"` // --nccl-lib
 	LogDir  string  `json:"logDir,omitempty"`  // where NCCL's log goes
 
-	Deadlines Deadlines `json:"deadlines"`
+	Deadlines Deadlines          `json:"deadlines"`
+	Findings  []measured.Finding `json:"findings,omitempty"` // of the launched copy's preflight, for the coordinator
 }
 
 // facts is what a rank found, sent before anything is created.
@@ -40,6 +41,8 @@ type facts struct {
 	Total     int64    `json:"total"`
 	NoPeer    []string `json:"noPeer,omitempty"` // PCI ids that this GPU cannot reach directly
 	AllToAll  bool     `json:"allToAll"`
+
+	Findings []measured.Finding `json:"findings,omitempty"`
 }
 
 // problem is a failure on a rank in the words of the finding table.

@@ -39,7 +39,7 @@ measured sizes. Eight all-reduces (2 ranks and all ranks; 4 KiB, 1 MiB, 32 MiB, 
 
 Operation tables (GEMM, attention, MoE) give a profile of computations instead: launch time, tensor-core and memory
 efficiency of every kind with six rows and more. Collectives and computations go into profiles of their own.`,
-		Example: "  rankmap calibrate all_reduce.txt all_gather.txt -f mycluster.yaml\n  rankmap plan --profile mycluster.yaml ...",
+		Example: "  rankmap calibrate all_reduce.txt all_gather.txt -f mycluster.yaml\n  rankmap calibrate rankmap-validation.json -f mycluster.yaml\n  rankmap plan --profile mycluster.yaml ...",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return inputErrf("want at least one file of measurements")

@@ -34,7 +34,7 @@ func (o *planOptions) load(d *deps) (*planInputs, error) {
 	work, notes, werr := o.workload.resolve(base)
 	free, frerr := parseFreedom(o.fix, o.forbid)
 	var gerr error
-	if o.gpus < 0 {
+	if o.gpus < 0 || o.gpus == 0 && o.given("gpus") {
 		gerr = inputErrf("--gpus is %d, want at least 1", o.gpus)
 	}
 	if err := firstCode(cerr, merr, ferr, werr, frerr, gerr); err != nil {

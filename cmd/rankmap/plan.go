@@ -28,6 +28,7 @@ type planOptions struct {
 	explain  bool
 	example  bool
 	out      output
+	given    func(flag string) bool
 }
 
 const planExamples = `  rankmap plan --example
@@ -56,6 +57,7 @@ func newPlanCmd(d *deps) *cobra.Command {
 	f.IntVar(&o.top, "top", 5, "how many losers to show")
 	f.BoolVar(&o.explain, "explain", true, "say why")
 	o.out.addFlags(cmd, "table", "wide", "yaml", "json")
+	o.given = f.Changed
 	return cmd
 }
 

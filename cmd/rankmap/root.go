@@ -25,6 +25,7 @@ var commands = []func(*deps) *cobra.Command{
 	newDiscoverCmd,
 	newValidateCmd, newValidateRankCmd,
 	newCalibrateCmd,
+	newWhatIfCmd,
 }
 
 func newRootCmd(d *deps) *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ type workloadFlags struct {
 }
 
 func (w *workloadFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&w.file, "workload", "", "workload file (YAML with the keys of inputs.workload in a layout)")
+	f.StringVar(&w.file, "workload", "", "workload: chat, long-context or pretrain, or a YAML file with the keys of inputs.workload in a layout")
 	f.StringVar(&w.task, "task", "", "serve, prefill, decode or train (default serve)")
 	f.IntVar(&w.isl, "isl", 0, "input tokens a sequence (default 4096)")
 	f.IntVar(&w.osl, "osl", 0, "output tokens a sequence (default 1024)")
@@ -49,6 +50,9 @@ func (w *workloadFlags) readFile(d *deps) (layout.Workload, []string, error) {
 	var out layout.Workload
 	if w.file == "" {
 		return out, nil, nil
+	}
+	if data, err := fs.ReadFile(d.Configs, "workloads/"+w.file+".yaml"); err == nil {
+		return out, nil, strictyaml.Read(bytes.NewReader(data), w.file, strictyaml.HandWritten, &out)
 	}
 	data, err := readAll(d, w.file, maxInput)
 	if err != nil {

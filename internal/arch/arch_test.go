@@ -34,13 +34,14 @@ var allowed = map[string][]string{
 	"layout":              {"topology"},
 	"layout/export":       {"layout", "topology"},
 	"planner":             {"topology", "model", "collective", "compute", "layout", "planner/step"},
+	"planner/whatif":      {"topology", "model", "collective", "compute", "layout", "planner", "planner/step"},
 	"planner/step":        {"topology", "model", "collective", "compute", "layout"},
 	"validate":            {"layout", "collective", "topology", "validate/nccl", "validate/rendezvous"},
 	"validate/nccl":       {},
 	"validate/rendezvous": {},
 	"internal/accuracy":   {"*"},
 	"internal/diagnose":   {"topology", "layout", "collective"},
-	"report":              {"layout", "topology", "model", "planner", "planner/step", "validate", "internal/diagnose"},
+	"report":              {"layout", "topology", "model", "planner", "planner/step", "planner/whatif", "validate", "internal/diagnose"},
 	"cmd/rankmap":         {"*"},
 	"configs":             {},
 	"internal/arch":       {},
@@ -50,7 +51,7 @@ var allowed = map[string][]string{
 // impure lists what the core packages must not import.
 var impure = []string{"os", "net", "net/http", "os/exec", "log", "log/slog", "syscall", "os/signal"}
 
-var core = []string{"topology", "model", "collective", "collective/nccltune", "compute", "layout", "layout/export", "planner", "planner/step"}
+var core = []string{"topology", "model", "collective", "collective/nccltune", "compute", "layout", "layout/export", "planner", "planner/step", "planner/whatif"}
 
 func TestImports(t *testing.T) {
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "rankmap/...").Output()

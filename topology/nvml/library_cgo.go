@@ -149,7 +149,9 @@ func (l *library) NUMA(dev int) (int, error) {
 	if !has("nvmlDeviceGetMemoryAffinity") {
 		return 0, noFunction
 	}
-	set, err := call(l, dev, func(d nvml.Device) ([]uint, nvml.Return) { return d.GetMemoryAffinity(maskSize, nvml.AFFINITY_SCOPE_NODE) })
+	set, err := call(l, dev, func(d nvml.Device) ([]uint, nvml.Return) {
+		return d.GetMemoryAffinity(maskSize, nvml.AFFINITY_SCOPE_NODE)
+	})
 	if err != nil {
 		return 0, err
 	}

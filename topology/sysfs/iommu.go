@@ -80,19 +80,42 @@ func acs(config []byte) (control uint16, found, readable bool) {
 	if len(config) <= extendedStart+3 {
 		return 0, false, false
 	}
+	if at := capability(config, acsCapability); at > 0 {
+		return binary.LittleEndian.Uint16(config[at+acsControl:]), true, true
+	}
+	return 0, false, true
+}
+
+// capability finds an extended capability with at least 12 bytes behind it; 0 when there is none.
+func capability(config []byte, id uint32) int {
 	at := extendedStart
-	for range 64 { // a chain of capabilities is at most as long as the space
-		if at < extendedStart || at+8 > len(config) {
+	for range 64 { // a chain is at most as long as the space
+		if at < extendedStart || at+12 > len(config) {
 			break
 		}
 		head := binary.LittleEndian.Uint32(config[at:])
 		if head == 0 || head == 0xffffffff {
 			break
 		}
-		if head&0xffff == acsCapability {
-			return binary.LittleEndian.Uint16(config[at+acsControl:]), true, true
+		if head&0xffff == id {
+			return at
 		}
 		at = int(head >> 20)
 	}
-	return 0, false, true
+	return 0
+}
+
+// withoutSerial returns a configuration space whose device serial number (capability 0x0003, 8 bytes) is blank: no
+// record holds it.
+func withoutSerial(config []byte) []byte {
+	at := 0
+	if len(config) > extendedStart {
+		at = capability(config, 0x0003)
+	}
+	if at == 0 {
+		return config
+	}
+	out := append([]byte(nil), config...)
+	clear(out[at+4 : at+12])
+	return out
 }

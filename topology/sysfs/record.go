@@ -35,6 +35,7 @@ func (r recorder) Read(name string) ([]byte, error) {
 		r.a.items[item{"file", name}] = s
 		return []byte(s + "\n"), nil
 	}
+	b = withoutSerial(b)
 	r.a.items[item{"hex", name}] = string(b)
 	return b, nil
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"rankmap/collective"
 	"rankmap/internal/hardware"
@@ -43,7 +44,8 @@ func networkPoints(rows []measured.Row) map[string][]sourced {
 		if !ok || p.Nodes < 2 || oldEFA(&rows[i]) {
 			continue
 		}
-		s := sourced{p, rows[i].Origin}
+		site, _, _ := strings.Cut(rows[i].Origin, ":") // the repository: its files come from the same people
+		s := sourced{p, site}
 		out[p.Fabric] = append(out[p.Fabric], s)
 		if p.Fabric == "InfiniBand" || p.Fabric == "RoCE" || p.Fabric == "EFA" {
 			out["rdma"] = append(out["rdma"], s)

@@ -1,0 +1,145 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"rankmap/internal/parallel"
+	"rankmap/internal/units"
+	"rankmap/model"
+)
+
+// Held is what a training run has settled before the search; zero values are free.
+type Held struct {
+	MicroBatch int    // sequences
+	Interleave int    // virtual stages a rank; 1 = none
+	Recompute  string // "none", "selective" or "full"
+	ZeRO       int    // 1 or 3; 0 = the distributed optimizer, and ZeRO-3 where that does not fit
+	Serial     bool   // no sequence parallelism
+	Unfused    bool   // attention without flash kernels, as before 2023
+}
+
+// Ranking is every strategy of a request that fits, best first, without the seats that Search adds on irregular
+// machines: what confronts the planner with published choices.
+type Ranking struct {
+	Outcomes []*Outcome // brief: no parts
+	Losers   []Loser    // those that a rule, memory or a limit dropped
+	Counts   Counts
+	s        *search
+}
+
+// Rank prices every strategy of exactly r.GPUs GPUs (all of the cluster when 0). A cancelled ctx is an error. A request
+// that nothing fits has no outcomes; that is not an error.
+func Rank(ctx context.Context, r Request) (*Ranking, error) {
+	s := &search{Request: r, base: newSeating(r.Cluster, r.Skip)}
+	n := r.GPUs
+	if n == 0 {
+		n = len(s.base.gpus)
+	}
+	if n < 1 || n > len(s.base.gpus) {
+		return nil, fmt.Errorf("%d GPUs are asked for, %d are usable", n, len(s.base.gpus))
+	}
+	if err := s.run(ctx, n); err != nil {
+		return nil, err
+	}
+	if s.stopped {
+		return nil, ctx.Err()
+	}
+	rank(s.found)
+	return &Ranking{Outcomes: s.found, Losers: s.losers, Counts: s.counts, s: s}, nil
+}
+
+// Capacity is the memory of one GPU.
+func (k *Ranking) Capacity() units.Bytes { return k.s.Capacity }
+
+// Price prices one strategy with its parts, whatever memory and limits say. What held leaves free is chosen as the search
+// would: the fastest variant that fits, else the one that needs least memory. The order is st's, or the best when st has
+// none. batch is the sequences in flight over all GPUs; 0 = the workload's, or the best that fits. A strategy that breaks
+// a rule of the model is an error.
+func (k *Ranking) Price(st parallel.Strategy, held Held, batch int) (*Outcome, error) {
+	s := *k.s
+	s.Held, s.found, s.losers = held, nil, nil
+	given := len(st.Order) > 0
+	st = st.Normalize()
+	if err := st.Check(); err != nil {
+		return nil, err
+	}
+	if v := s.Spec.Check(st); len(v) > 0 {
+		return nil, errors.New(v[0].String())
+	}
+	if st.World() > len(s.base.gpus) {
+		return nil, fmt.Errorf("%s needs %d GPUs, %d are usable", st, st.World(), len(s.base.gpus))
+	}
+	if batch == 0 {
+		batch = s.Workload.Batch
+	}
+	variants, batches := []parallel.Strategy{st}, []int{batch}
+	if s.Workload.Task == string(TrainStep) {
+		if variants = s.trainVariants(st); held.ZeRO == 0 {
+			variants = append(variants, sharded(variants)...)
+		}
+		if len(variants) == 0 {
+			return nil, fmt.Errorf("batch: %d sequences are not a multiple of dp %d x micro-batch %d", s.Workload.Batch, st.DP, max(held.MicroBatch, 1))
+		}
+	} else if batch == 0 {
+		if batches, _ = s.batches(st); len(batches) == 0 {
+			batches = []int{st.DP}
+		}
+	}
+	cm := newComm(s.seating(st.World()), s.Pricer, graphLaunch, st)
+	if !given {
+		var err error
+		var seated parallel.Strategy
+		if cm, seated, err = s.bestOrder(variants[0], batches[len(batches)/2]); err != nil {
+			return nil, err
+		}
+		st.Order = seated.Order
+	}
+	var best *Outcome
+	fits := false
+	for _, v := range variants {
+		v.Order = st.Order
+		for _, b := range batches {
+			o, err := s.evaluate(v, cm.price, b, true)
+			if err != nil {
+				return nil, err
+			}
+			ok := o.Memory.Total() <= s.Capacity
+			if best == nil || ok && !fits || ok == fits && (ok && o.score < best.score || !ok && o.Memory.Total() < best.Memory.Total()) {
+				best, fits = o, ok
+			}
+		}
+	}
+	o, err := s.evaluate(best.Strategy, cm.price, best.Batch, false)
+	if err != nil {
+		return nil, err
+	}
+	o.seats = cm.seats
+	return o, nil
+}
+
+// Score is what the search minimises: seconds of a training step, or of the objective; negative throughput otherwise.
+func (o *Outcome) Score() float64 { return o.score }
+
+// CostRatio says how much more an outcome costs than another under the same request: 1.1 = 10 % more time for the same
+// work, or as much less throughput.
+func (o *Outcome) CostRatio(best *Outcome) float64 {
+	if o.score < 0 && best.score < 0 {
+		return best.score / o.score
+	}
+	return o.score / best.score
+}
+
+// sharded lists the variants with ZeRO-3, which gathers the weights layer by layer.
+func sharded(variants []parallel.Strategy) []parallel.Strategy {
+	var out []parallel.Strategy
+	for _, v := range variants {
+		if v.DP*v.CP > 1 && v.PP == 1 && v.ZeRO < 3 {
+			v.ZeRO = 3
+			out = append(out, v)
+		}
+	}
+	return out
+}
+

@@ -1,0 +1,195 @@
+package whatif
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rankmap/layout"
+	"rankmap/planner"
+	"rankmap/topology"
+)
+
+// APIVersion and Kind head the document.
+const (
+	APIVersion = "rankmap/v1"
+	Kind       = "Comparison"
+)
+
+// Comparison is the answer to a what-if question, as JSON and YAML hold it. Columns and diff are always there; the first
+// column is the one that the others are compared with.
+type Comparison struct {
+	APIVersion string          `yaml:"apiVersion" json:"apiVersion"`
+	Kind       string          `yaml:"kind" json:"kind"`
+	Model      layout.Source   `yaml:"model" json:"model"`
+	Workload   layout.Workload `yaml:"workload" json:"workload"`
+	Cost       string          `yaml:"cost" json:"cost"`
+	Same       Same            `yaml:"same,omitempty" json:"same,omitempty"`
+	Changes    []string        `yaml:"changes,omitempty" json:"changes,omitempty"` // what was changed, as asked
+	Columns    []*Column       `yaml:"columns" json:"columns"`
+	Diff       []Difference    `yaml:"diff" json:"diff"`
+	Sweep      *SweepResult    `yaml:"sweep,omitempty" json:"sweep,omitempty"`
+	Notes      []string        `yaml:"notes,omitempty" json:"notes,omitempty"`
+}
+
+// Same says what is equal between compared machines.
+type Same string
+
+// The ways.
+const (
+	Whole       Same = "whole"     // each machine with all its GPUs
+	EqualGPUs   Same = "gpus"      // as many GPUs as the smallest has
+	EqualBudget Same = "gpu-hours" // each whole, for as long as equal GPU-hours last
+)
+
+// Sames lists the ways.
+func Sames() []string { return []string{string(Whole), string(EqualGPUs), string(EqualBudget)} }
+
+// newComparison starts a document.
+func (p *Problem) newComparison() *Comparison {
+	return &Comparison{
+		APIVersion: APIVersion, Kind: Kind, Model: p.Model, Workload: p.Workload, Cost: p.Costs.Cost,
+		Columns: []*Column{}, Diff: []Difference{},
+	}
+}
+
+// Compare plans the problem on every machine. A machine on which nothing fits gets a column that says so; when that is
+// every one, the error is an *planner.Infeasible.
+func Compare(ctx context.Context, p *Problem, machines []Machine, same Same) (*Comparison, error) {
+	out := p.newComparison()
+	out.Same = same
+	budget := 0
+	if same == EqualGPUs && p.GPUs == 0 {
+		for i := range machines {
+			if n := machines[i].usable(); budget == 0 || n < budget {
+				budget = n
+			}
+		}
+	}
+	var last *planner.Infeasible
+	requests := make([]*planner.Request, len(machines))
+	for i := range machines {
+		col, r, no, err := p.best(ctx, &machines[i], budget)
+		if err != nil {
+			return nil, err
+		}
+		if no != nil {
+			last = no
+		}
+		col.index, requests[i] = i, r
+		out.Columns = append(out.Columns, col)
+	}
+	if !slices.ContainsFunc(out.Columns, func(c *Column) bool { return c.Infeasible == "" }) {
+		return nil, last
+	}
+	if same == EqualBudget {
+		equalBudget(out.Columns)
+	}
+	base := out.Columns[0]
+	for i, col := range out.Columns[1:] {
+		why, err := p.whyOther(ctx, requests[i+1], base, col)
+		if err != nil {
+			return nil, err
+		}
+		out.Diff = append(out.Diff, diffColumns(base, col, why)...)
+	}
+	return out, nil
+}
+
+// best plans the problem on a machine; no is the reason when nothing fits.
+func (p *Problem) best(ctx context.Context, m *Machine, budget int) (col *Column, r *planner.Request, no *planner.Infeasible, err error) {
+	paid := m.Cluster.NumGPUs()
+	if budget > 0 {
+		paid = min(paid, budget)
+	}
+	if p.GPUs > 0 {
+		paid = p.GPUs
+	}
+	req, err := p.request(m, budget)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	plan, err := planner.Search(ctx, req)
+	if err != nil {
+		if no, ok := infeasible(err); ok {
+			return noPlan(m, paid, no), &req, no, nil
+		}
+		return nil, nil, nil, fmt.Errorf("%s: %w", m.Name, err)
+	}
+	col = column(m, &req, plan, paid)
+	col.Notes = plan.Notes
+	return col, &req, nil, nil
+}
+
+// equalBudget fills in how much each machine makes for the GPU-hours that the first column uses in an hour.
+func equalBudget(cols []*Column) {
+	budget := float64(cols[0].Machine.Paid)
+	first := 0.0
+	for _, c := range cols {
+		if c.Predicted == nil {
+			continue
+		}
+		g := &GPUHours{Hours: round(budget/float64(c.Machine.Paid), 4)}
+		g.Tokens = round(c.Predicted.TokensPerSecondPerGPU*3600*budget, 5)
+		if first == 0 {
+			first = g.Tokens
+		}
+		g.Ratio = round(g.Tokens/first, 4)
+		c.GPUHours = g
+	}
+}
+
+// whyOther says why a machine's best strategy is not that of the base: what the base's strategy would cost there.
+func (p *Problem) whyOther(ctx context.Context, r *planner.Request, base, col *Column) (string, error) {
+	if base.Strategy == nil || col.Strategy == nil || degrees(base.Strategy) == degrees(col.Strategy) {
+		return "", nil
+	}
+	st := base.Strategy.Parallel()
+	world := st.World()
+	usable := 0
+	for id := range topology.GPUID(r.Cluster.NumGPUs()) {
+		if !r.Skip(id) {
+			usable++
+		}
+	}
+	q := *r
+	q.Freedom = planner.Freedom{Fix: fixed(st), Forbid: r.Freedom.Forbid, MaxTP: r.Freedom.MaxTP}
+	q.GPUs = world
+	if world > usable { // the same cuts with fewer replicas
+		fewer := usable / (world / st.DP)
+		if fewer == 0 || st.EP*st.ExpertTP > st.TP*st.CP*fewer {
+			return fmt.Sprintf("%s needs %d GPUs, here are %d", st, world, usable), nil
+		}
+		st.DP = fewer
+		q.Freedom.Fix, q.GPUs = fixed(st), st.World()
+	}
+	plan, err := planner.Search(ctx, q)
+	if err != nil {
+		if no, ok := infeasible(err); ok {
+			return fmt.Sprintf("%s does not fit here: %s", st, no.Binding), nil
+		}
+		return "", err
+	}
+	there := column(&Machine{Name: col.Name, Cluster: r.Cluster}, &q, plan, col.Machine.Paid)
+	return fmt.Sprintf("%s here: %s", there.Strategy.Parallel(), versus(there, col)), nil
+}
+
+// versus says how a column falls short of a better one on the same machine.
+func versus(c, better *Column) string {
+	a, b := c.Predicted, better.Predicted
+	s := fmt.Sprintf("%s against %s tokens/s/GPU", figure(a.TokensPerSecondPerGPU), figure(b.TokensPerSecondPerGPU))
+	if a.TPOTMs > 0 {
+		s += fmt.Sprintf(", TPOT %s against %s", ms(a.TPOTMs), ms(b.TPOTMs))
+	} else {
+		s += fmt.Sprintf(", step %s against %s", ms(a.StepMs), ms(b.StepMs))
+	}
+	var parts []string
+	for _, x := range c.Communication {
+		parts = append(parts, fmt.Sprintf("%s %s %% over %s", x.Kind, figure(x.Share), x.Link))
+	}
+	if len(parts) > 0 {
+		s += "; " + strings.Join(parts, ", ")
+	}
+	return s
+}

@@ -1,0 +1,169 @@
+package whatif
+
+import (
+	"fmt"
+	"slices"
+
+	"rankmap/internal/parallel"
+	"rankmap/internal/units"
+	"rankmap/layout"
+)
+
+// Difference is one thing in which a column is not like the first.
+type Difference struct {
+	Column  string  `yaml:"column" json:"column"`
+	What    string  `yaml:"what" json:"what"` // "strategy", "tpotMs", "memory.usedGB", "cluster node3 GPU 5", ...
+	Before  string  `yaml:"before,omitempty" json:"before,omitempty"`
+	After   string  `yaml:"after,omitempty" json:"after,omitempty"`
+	Percent float64 `yaml:"percent,omitempty" json:"percent,omitempty"` // of a figure's change
+	Why     string  `yaml:"why,omitempty" json:"why,omitempty"`
+}
+
+// tolerance is the share below which two figures are the same: the figures of a document keep four digits.
+const tolerance = 2e-4
+
+// diffColumns lists in what b differs from a. why explains another strategy.
+func diffColumns(a, b *Column, why string) []Difference {
+	out := []Difference{}
+	text := func(what, x, y, why string) {
+		if x != y {
+			out = append(out, Difference{Column: b.Name, What: what, Before: x, After: y, Why: why})
+		}
+	}
+	num := func(what string, x, y float64, why string) {
+		if x == 0 && y == 0 || x != 0 && abs(y-x) <= tolerance*abs(x) {
+			return
+		}
+		d := Difference{Column: b.Name, What: what, Before: units.Signif(x, 4), After: units.Signif(y, 4), Why: why}
+		if x != 0 {
+			d.Percent = round(100*(y-x)/x, 3)
+		}
+		out = append(out, d)
+	}
+	text("machine.gpu", a.Machine.GPU, b.Machine.GPU, "")
+	text("infeasible", a.Infeasible, b.Infeasible, "")
+	num("machine.gpus", float64(a.Machine.GPUs), float64(b.Machine.GPUs), "")
+	num("machine.lost", float64(a.Machine.Lost), float64(b.Machine.Lost), "")
+	num("machine.domainGpus", float64(a.Machine.DomainGPUs), float64(b.Machine.DomainGPUs), "")
+	num("machine.nvlinkGBps", a.Machine.NVLinkGBps, b.Machine.NVLinkGBps, "")
+	num("machine.networkGBps", a.Machine.NetworkGBps, b.Machine.NetworkGBps, "")
+	text("strategy", degrees(a.Strategy), degrees(b.Strategy), why)
+	if a.Predicted == nil || b.Predicted == nil {
+		return out
+	}
+	text("order", order(a.Strategy), order(b.Strategy), "")
+	num("gpus", float64(a.GPUs), float64(b.GPUs), "")
+	num("idle", float64(a.Idle), float64(b.Idle), "")
+	x, y := a.Predicted, b.Predicted
+	num("batch", float64(x.Batch), float64(y.Batch), "")
+	num("ttftMs", x.TTFTMs, y.TTFTMs, "")
+	num("tpotMs", x.TPOTMs, y.TPOTMs, "")
+	num("stepMs", x.StepMs, y.StepMs, stepWhy(a, b))
+	num("tokensPerSecond", x.TokensPerSecond, y.TokensPerSecond, "")
+	num("tokensPerSecondPerGpu", x.TokensPerSecondPerGPU, y.TokensPerSecondPerGPU, "")
+	num("mfu", x.MFU, y.MFU, "")
+	num("memory.usedGB", a.Memory.UsedGB, b.Memory.UsedGB, "")
+	for _, k := range kindsOf(a, b) {
+		num("communication."+k+" ms", kindMs(a, k), kindMs(b, k), linkChange(a, b, k))
+	}
+	if n := b.Moved; n != nil && n.Ranks > 0 {
+		out = append(out, Difference{Column: b.Name, What: "ranks moved", Before: "0", After: fmt.Sprint(n.Ranks)})
+	}
+	return out
+}
+
+// stepWhy names the kind whose time changed most.
+func stepWhy(a, b *Column) string {
+	worst, by := "", 0.0
+	for _, k := range append([]string{"compute"}, kindsOf(a, b)...) {
+		if d := kindMs(b, k) - kindMs(a, k); abs(d) > abs(by) {
+			worst, by = k, d
+		}
+	}
+	if worst == "" {
+		return ""
+	}
+	more := "more"
+	if by < 0 {
+		more = "less"
+	}
+	return fmt.Sprintf("%s takes %s %s", worst, ms(abs(by)), more)
+}
+
+// kindsOf lists the kinds of communication of two columns.
+func kindsOf(a, b *Column) []string {
+	var out []string
+	for _, c := range append(slices.Clone(a.Communication), b.Communication...) {
+		if !slices.Contains(out, c.Kind) {
+			out = append(out, c.Kind)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// kindMs adds the parts of a kind.
+func kindMs(c *Column, kind string) float64 {
+	t := 0.0
+	for _, p := range c.Predicted.Parts {
+		if p.Kind == kind {
+			t += p.Ms
+		}
+	}
+	return t
+}
+
+// linkChange names the link of a kind on both sides where it is another one.
+func linkChange(a, b *Column, kind string) string {
+	link := func(c *Column) string {
+		for _, x := range c.Communication {
+			if x.Kind == kind {
+				return x.Link
+			}
+		}
+		return "no link"
+	}
+	if x, y := link(a), link(b); x != y {
+		return "over " + y + ", was over " + x
+	}
+	return ""
+}
+
+// degrees is a strategy in words; empty when there is none.
+func degrees(s *layout.Strategy) string {
+	if s == nil {
+		return ""
+	}
+	return s.Parallel().String()
+}
+
+func order(s *layout.Strategy) string {
+	st := s.Parallel()
+	var live []parallel.Dim
+	for _, d := range st.Order {
+		if d != parallel.EP && st.Size(d) > 1 {
+			live = append(live, d)
+		}
+	}
+	return fmt.Sprint(live)
+}
+
+// fixed is a strategy as degrees that must hold.
+func fixed(st parallel.Strategy) map[parallel.Dim]int {
+	return map[parallel.Dim]int{
+		parallel.TP: st.TP, parallel.PP: st.PP, parallel.DP: st.DP, parallel.CP: st.CP, parallel.EP: st.EP, parallel.ExpertTP: st.ExpertTP,
+	}
+}
+
+func abs(v float64) float64 {
+	if v < 0 {
+		return -v
+	}
+	return v
+}
+
+// figure prints four significant digits.
+func figure(v float64) string { return units.Signif(v, 4) }
+
+// ms prints a time given in milliseconds.
+func ms(v float64) string { return units.Millis(v).String() }
