@@ -50,6 +50,12 @@ func (o *planOptions) load(d *deps) (*planInputs, error) {
 		files:      append(append(cinfo.files, minfo.files...), wfiles...),
 	}
 	in.clusterDoc = topology.NewDoc(cluster)
+	skip, avoided, err := o.avoid.skip(cluster)
+	if err != nil {
+		return nil, err
+	}
+	in.request.Skip = skip
+	in.notes = append(in.notes, avoided...)
 	in.notes = append(append(append(in.notes, cinfo.notes...), minfo.notes...), notes...)
 	return in, o.prices(d, in)
 }

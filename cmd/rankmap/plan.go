@@ -19,6 +19,7 @@ type planOptions struct {
 	cluster  clusterFlags
 	model    string
 	workload workloadFlags
+	avoid    avoidFlags
 	gpus     int
 	fix      []string
 	forbid   []string
@@ -49,6 +50,7 @@ func newPlanCmd(d *deps) *cobra.Command {
 	o.cluster.add(f)
 	f.StringVar(&o.model, "model", "", "model: a name (see rankmap model --list), a config.json, or the folder that holds it")
 	o.workload.add(f)
+	o.avoid.add(f)
 	f.IntVar(&o.gpus, "gpus", 0, "use exactly this many GPUs (default: all that a strategy fits)")
 	f.StringSliceVar(&o.fix, "fix", nil, "degrees that must hold, such as tp=8,pp=2 (tp, pp, dp, cp, ep, expert-tp)")
 	f.StringSliceVar(&o.forbid, "forbid", nil, "kinds of parallelism to leave out, such as pp,cp")
