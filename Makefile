@@ -15,8 +15,8 @@ build: ## bin/rankmap (with NVML where cgo is available)
 test: ## run every test
 	$(GO) test ./...
 
-race: ## run every test under the race detector
-	$(GO) test -race ./...
+race: ## run the tests under the race detector, long searches shortened
+	$(GO) test -race -short ./...
 
 fmt: ## fail when a file is not formatted
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted:"; echo "$$out"; exit 1; fi

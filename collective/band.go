@@ -52,8 +52,8 @@ func (p Provenance) String() string {
 	return "unknown"
 }
 
-// defaultBands apply where a profile states none. Measured to network: COLLECTIVE-MODEL, section 4. Assumed and textbook
-// are ours: the spread of the textbook form over all published tables (COLLECTIVES, part c), twice too fast in the median.
+// defaultBands apply where a profile states none. Measured to network: docs/collective-model.md, section 4. Assumed and textbook
+// are ours: the spread of the textbook form over all published tables, twice too fast in the median.
 var defaultBands = [...][numSizes]logBand{
 	Measured:   {{-.17, .19}, {-.14, .14}, {-.05, .05}},
 	Calibrated: {{-.10, .13}, {-.20, .13}, {-.05, .06}},

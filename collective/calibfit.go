@@ -6,7 +6,7 @@ import (
 	"rankmap/internal/hardware"
 )
 
-// Two-stage fit for few points (COLLECTIVE-MODEL, section 11): first three common factors, then every parameter around
+// Two-stage fit for few points (docs/collective-model.md, section 11): first three common factors, then every parameter around
 // the scaled profile.
 
 // factorPull pulls each factor's logarithm to 0, weakly.

@@ -15,6 +15,9 @@ type CalibrationOptions struct {
 	Relation Provenance // what base is to the measured system, as BaseFor says
 	FloorUs  float64    // the host's launch floor: eager points near it say nothing about the links
 	Source   string     // goes into the profile: where the points come from
+	// Profiles holds the network profiles; with it, points over several nodes adapt the profile of their network, which then
+	// travels in the system's.
+	Profiles *hardware.Profiles
 }
 
 // CalibrationReport says what Calibrate did and why.
@@ -24,13 +27,14 @@ type CalibrationReport struct {
 	Inside        int      // of those, inside the base's 80 % interval
 	Refitted      bool     // the parameters changed
 	Corrected     bool     // the correction changed
+	Fabrics       []string // network profiles that changed
 	Before, After float64  // median absolute error on the points, percent: base, and the result with each point left out
 	GroupSizes    []int    // group sizes measured
 	Notes         []string // what was left out and why; what to measure next
 }
 
 // largeSample is how many measurements are enough to refit even a profile whose interval holds
-// (COLLECTIVE-MODEL, pitfall 6).
+// (docs/collective-model.md, section 8).
 const largeSample = 24
 
 // Calibrate adapts a profile to measurements of its system and returns a copy. What it promises: it never makes a good
@@ -44,9 +48,15 @@ func Calibrate(base *hardware.CollectiveProfile, points []Point, opts Calibratio
 	if base == nil || base.Domain == nil {
 		return nil, rep, errors.New("no fitted profile to start from")
 	}
-	used, err := usablePoints(base, points, opts, &rep)
+	network := networkPoints(base, points, opts)
+	used, err := usablePoints(base, points, opts, len(network) > 0, &rep)
 	if err != nil {
 		return nil, rep, err
+	}
+	if len(used) == 0 { // all over several nodes
+		out := *base
+		out.Fabrics = calibrateFabrics(&out, opts.Profiles, network, &rep)
+		return &out, rep, nil
 	}
 	pr := NewPredictor(base)
 	rep.Used = len(used)
@@ -88,11 +98,25 @@ func Calibrate(base *hardware.CollectiveProfile, points []Point, opts Calibratio
 		out.NotIdentified = nil
 		retitleBands(&out, opts.Relation)
 	}
+	if len(network) > 0 {
+		out.Fabrics = calibrateFabrics(&out, opts.Profiles, network, &rep)
+	}
 	return &out, rep, nil
 }
 
-// usablePoints keeps what the form inside a domain can learn from.
-func usablePoints(base *hardware.CollectiveProfile, points []Point, opts CalibrationOptions, rep *CalibrationReport) ([]Point, error) {
+// networkPoints keeps the points that the network profiles can learn from.
+func networkPoints(base *hardware.CollectiveProfile, points []Point, opts CalibrationOptions) []Point {
+	if opts.Profiles == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(points), func(p Point) bool {
+		return p.nodes() < 2 || (p.System != "" && p.System != base.System) || p.NIC <= 0 || p.Fabric == "" || p.Bytes <= 0 || !(p.Time > 0) || p.Op > parallel.SendRecv
+	})
+}
+
+// usablePoints keeps what the form inside a domain can learn from. network says that points over several nodes are used
+// elsewhere.
+func usablePoints(base *hardware.CollectiveProfile, points []Point, opts CalibrationOptions, network bool, rep *CalibrationReport) ([]Point, error) {
 	pr := NewPredictor(base)
 	var foreign, nodes, broken, host int
 	kept := slices.DeleteFunc(slices.Clone(points), func(p Point) bool {
@@ -116,10 +140,12 @@ func usablePoints(base *hardware.CollectiveProfile, points []Point, opts Calibra
 		}
 	}
 	note(foreign, "measured on another system than "+base.System)
-	note(nodes, "over several nodes")
+	if !network {
+		note(nodes, "over several nodes")
+	}
 	note(broken, "one rank, no size or no time")
 	note(host, "eager launches bound by the host")
-	if len(kept) == 0 {
+	if len(kept) == 0 && !network {
 		return nil, fmt.Errorf("none of %d points can calibrate %s", len(points), base.System)
 	}
 	for i := range kept {

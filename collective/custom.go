@@ -8,10 +8,10 @@ import (
 	"rankmap/internal/units"
 )
 
-// Custom all-reduces: kernels of vLLM, SGLang and TensorRT-LLM that read peers' memory directly. COLLECTIVE-MODEL,
+// Custom all-reduces: kernels of vLLM, SGLang and TensorRT-LLM that read peers' memory directly. docs/collective-model.md,
 // section 5.
 
-// Limits of the frameworks' own choice between their kernels (vllm custom_all_reduce.py; COLLECTIVE-MODEL, section 5).
+// Limits of the frameworks' own choice between their kernels (vllm custom_all_reduce.py; docs/collective-model.md, section 5).
 const (
 	oneShotFour   = 512 << 10 // bytes: one-shot below this on up to 4 ranks
 	oneShotEight  = 256 << 10 // bytes: the same on up to 8
@@ -58,12 +58,13 @@ func twoShot(k *hardware.CustomAllReduce, link float64, n int, s float64) float6
 	return k.B2 + k.C2*float64(n-1) + s*2*float64(n-1)/float64(n)/(1000*link*k.E2)
 }
 
-// multicast is the in-switch kernel (multimem) of newer versions.
-func multicast(k *hardware.CustomAllReduce, link float64, n int, s float64) float64 {
-	if k.BM <= 0 {
-		return math.NaN()
+// CustomMulticast is the time of the in-switch kernel (multimem) of newer framework versions on n ranks; false where the
+// record has none. No version's choice of it was measured closely enough to be made here: callers that force it ask.
+func CustomMulticast(k *hardware.CustomAllReduce, linkGBps float64, n int, s units.Bytes) (units.Duration, bool) {
+	if k.BM <= 0 || k.EM <= 0 || n < 2 {
+		return 0, false
 	}
-	return k.BM + s*(1+1/float64(n))/(1000*link*k.EM)
+	return units.Micros(k.BM + float64(s)*(1+1/float64(n))/(1000*linkGBps*k.EM)), true
 }
 
 // customEager is the time of an eager launch: the host's floor and a copy into the registered buffer.
@@ -80,7 +81,7 @@ func CustomAllReduce(profiles *hardware.Profiles, system, framework string, n in
 	p := profiles.Collective(system)
 	prov, widen := Measured, 1.0
 	if p != nil && p.Like != "" {
-		p, prov, widen = profiles.Collective(p.Like), Sibling, 2 // a sibling's in-sample residuals double (COLLECTIVE-MODEL, section 4)
+		p, prov, widen = profiles.Collective(p.Like), Sibling, 2 // a sibling's in-sample residuals double (docs/collective-model.md, section 4)
 	}
 	if p == nil {
 		return Estimate{}, fmt.Errorf("no collective profile of %s", system)

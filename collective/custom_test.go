@@ -32,11 +32,12 @@ func TestCustomForms(t *testing.T) {
 	k := hardware.CustomAllReduce{Kernel: "vllm", B1: 4, C1: .1, E1: .5, B2: 6, C2: 1, E2: .5, BM: 9, EM: .5, FloorUs: 20, CopyGBps: 1000}
 	almost(t, "one-shot", oneShot(&k, 450, 8, 225000), 4+.7+7)
 	almost(t, "two-shot", twoShot(&k, 450, 8, 225000), 6+7+1.75)
-	almost(t, "multicast", multicast(&k, 450, 8, 225000), 9+1.125)
+	d, ok := CustomMulticast(&k, 450, 8, 225000)
+	almost(t, "multicast", d.Micros(), 9+1.125)
 	almost(t, "eager floor", customEager(&k, 5, 1e6), 21)
 	almost(t, "eager above it", customEager(&k, 50, 1e6), 50)
 	k.BM = 0
-	if !math.IsNaN(multicast(&k, 450, 8, 8)) {
+	if _, none := CustomMulticast(&k, 450, 8, 8); none || !ok {
 		t.Error("no multicast kernel, no time")
 	}
 }

@@ -46,7 +46,7 @@ func DistinctRanks(n, k, experts int) float64 {
 	return float64(n) * (1 - miss)
 }
 
-// lowLatency is DeepEP's low-latency mode on one domain, us. COLLECTIVE-MODEL, section 6.
+// lowLatency is DeepEP's low-latency mode on one domain, us. docs/collective-model.md, section 6.
 func lowLatency(k *hardware.DispatchKernel, x *Exchange, link float64, sms int) float64 {
 	n, t, h := float64(x.Ranks), float64(x.Tokens), float64(x.Hidden)
 	workers := float64(min(x.Experts, sms)) // few experts keep few SMs busy

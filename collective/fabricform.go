@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"cmp"
 	"math"
 
 	"rankmap/internal/hardware"
@@ -8,7 +9,7 @@ import (
 )
 
 const (
-	kneeFabric    = 262144  // bytes: middle of the change to bulk protocols across nodes
+	kneeFabric    = 262144  // bytes: middle of the change to bulk protocols across nodes, where a profile states none
 	kneeFabricA2A = 1048576 // bytes: the same for all_to_all
 )
 
@@ -23,7 +24,7 @@ type networkForm struct {
 
 // Micros is the time of one collective on nw.Nodes x nw.PerNode ranks, in us. bytes follow nccl-tests.
 //
-// Form: COLLECTIVE-MODEL, section 7. Broadcast and reduce run as a chain over the nodes, send/recv as one hop over one
+// Form: docs/collective-model.md, section 7. Broadcast and reduce run as a chain over the nodes, send/recv as one hop over one
 // GPU's NIC.
 func (nw *networkForm) Micros(op parallel.Op, bytes float64, oneByte bool) float64 {
 	N, g := nw.Nodes, nw.PerNode
@@ -64,7 +65,7 @@ func (nw *networkForm) Micros(op parallel.Op, bytes float64, oneByte bool) float
 	default:
 		lat = ring
 	}
-	lat = (p.B + f.B0 + lat) * (1 + (f.S-1)*bytes/(bytes+kneeFabric))
+	lat = (p.B + f.B0 + lat) * (1 + (f.S-1)*bytes/(bytes+cmp.Or(f.K, kneeFabric)))
 	v := w * u
 	if op == parallel.AllReduce && N == 2 {
 		v = 1 // two nodes: a tree sends every byte out of a node once

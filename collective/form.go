@@ -60,7 +60,7 @@ func (d *domainForm) nvls(op parallel.Op, n int, oneByte bool) bool {
 // Micros is the time of one collective on n ranks of the domain, in us, launched from a graph or by one process without
 // host floor. bytes follow nccl-tests. oneByte marks one-byte element types. n < 2 takes no time.
 //
-// Form: COLLECTIVE-MODEL, section 2. The operations that it leaves out are derived: broadcast and reduce are pipelined
+// Form: docs/collective-model.md, section 2. The operations that it leaves out are derived: broadcast and reduce are pipelined
 // chains in which every byte crosses one rank's link once; send/recv is an all_to_all of two ranks without the part that
 // stays at home.
 func (d *domainForm) Micros(op parallel.Op, n int, bytes float64, oneByte bool) float64 {

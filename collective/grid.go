@@ -10,7 +10,7 @@ import (
 )
 
 // The correction r(S, n) = ln(measured/physical): what physics cannot know (protocol switches that the library's tuner
-// gets wrong, version changes). COLLECTIVE-MODEL, section 3. Never times are interpolated, only this ratio.
+// gets wrong, version changes). docs/collective-model.md, section 3. Never times are interpolated, only this ratio.
 
 // gridKey selects the curves of one operation and type class.
 type gridKey struct {

@@ -108,11 +108,14 @@ func (m *Model) networkLink(rt *route, s *topology.Shape, prov *Provenance) (*ha
 	if f.MaxRanks > 0 && s.Ranks > f.MaxRanks {
 		rt.flag("%d ranks: the largest group measured on this fabric has %d, congestion beyond it is not in the number", s.Ranks, f.MaxRanks)
 	}
+	outside := nicName(s, nic)
+	if s.UplinksLimit {
+		outside = "leaf uplinks " + units.GBps(nic).String()
+	}
 	if intra := rt.pred.form.LinkGBps * rt.pred.form.Params.EAR; g == 1 || nic < intra {
-		rt.bottleneck = nicName(s, nic)
-		if s.UplinksLimit {
-			rt.bottleneck = "leaf uplinks " + units.GBps(nic).String()
-		}
+		rt.bottleneck = outside
+	} else {
+		rt.bottleneck += " in the node, " + outside + " between nodes"
 	}
 	return f, nil
 }

@@ -175,7 +175,7 @@ func (m *Model) profileFor(gpu string) (*hardware.CollectiveProfile, Provenance,
 }
 
 // chunkAligned says whether an all_to_all's chunk for each peer is a multiple of 16 bytes. Otherwise NCCL falls back to
-// copies that measured 20 times slower (A100, 5 and 7 ranks; COLLECTIVES, "Alignment trap").
+// copies that measured 20 times slower (published A100 tables, 5 and 7 ranks).
 func chunkAligned(bytes units.Bytes, n int) bool {
 	return n > 0 && int64(bytes)%(16*int64(n)) == 0
 }

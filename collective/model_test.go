@@ -19,7 +19,7 @@ func price(t testing.TB, p Pricer, r Request) Estimate {
 	return e
 }
 
-// TestOwnTwoH200 predicts raw NCCL all_reduce times of a 2 x H200 machine, replayed from a CUDA graph (H200X2; no fit
+// TestOwnTwoH200 predicts raw NCCL all_reduce times of a 2 x H200 machine, replayed from a CUDA graph (no fit
 // saw them): within 15 % each. That machine has no multicast.
 func TestOwnTwoH200(t *testing.T) {
 	c := cluster(t, box("h200_sxm", 2, 18, 0), 1, "")

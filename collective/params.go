@@ -16,7 +16,7 @@ type param[P any] struct {
 	share  bool    // a share in (0, 1): fitted as logit
 }
 
-// domainParams lists the unknowns of the form inside a domain. Priors and bounds: COLLECTIVE-MODEL, section 11.
+// domainParams lists the unknowns of the form inside a domain. Priors and bounds: docs/collective-model.md, section 11.
 var domainParams = []param[hardware.DomainParams]{
 	{"b", func(p *hardware.DomainParams) *float64 { return &p.B }, 6, .5, .5, 60, false},
 	{"h", func(p *hardware.DomainParams) *float64 { return &p.H }, 1, .5, .1, 10, false},
@@ -42,13 +42,14 @@ var domainParams = []param[hardware.DomainParams]{
 	{"xs", func(p *hardware.DomainParams) *float64 { return &p.XS }, .6, .3, .1, 1.5, false},
 }
 
-// fabricParams lists the unknowns of the form across nodes. Centres: the RDMA default of COLLECTIVE-MODEL, section 7;
+// fabricParams lists the unknowns of the form across nodes. Centres: the RDMA default of docs/collective-model.md, section 7;
 // sigmas are ours.
 var fabricParams = []param[hardware.FabricParams]{
 	{"aT", func(p *hardware.FabricParams) *float64 { return &p.AT }, 6.9, .4, .5, 100, false},
 	{"aR", func(p *hardware.FabricParams) *float64 { return &p.AR }, 2.7, .5, .2, 100, false},
 	{"b0", func(p *hardware.FabricParams) *float64 { return &p.B0 }, 8.8, .8, .5, 500, false},
 	{"s", func(p *hardware.FabricParams) *float64 { return &p.S }, 2.3, .5, .5, 12, false},
+	{"k", func(p *hardware.FabricParams) *float64 { return &p.K }, kneeFabric, .5, 2048, 8388608, false},
 	{"e", func(p *hardware.FabricParams) *float64 { return &p.E }, .9, .2, .1, 1, false},
 	{"p", func(p *hardware.FabricParams) *float64 { return &p.P }, .8, .3, .4, 3, false},
 	{"ba", func(p *hardware.FabricParams) *float64 { return &p.BA }, 54, .5, 1, 500, false},

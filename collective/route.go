@@ -160,7 +160,7 @@ func (rt *route) setBands(p *hardware.CollectiveProfile, fabric *hardware.Fabric
 }
 
 // pcieUnmeasured is the band of a PCIe box without measurements of its own: with peer-to-peer off such boxes measured up
-// to six times slower than the profile (COLLECTIVE-MODEL, section 2, l40s).
+// to six times slower than the profile (docs/collective-model.md, section 8).
 var pcieUnmeasured = [numSizes]logBand{{-.4, 1.8}, {-.4, 1.8}, {-.4, 1.8}}
 
 // micros is the time without launch floor, us.

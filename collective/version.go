@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// versionWeightScale is over how many minor NCCL versions a measurement loses a factor e of its weight. COLLECTIVE-MODEL,
+// versionWeightScale is over how many minor NCCL versions a measurement loses a factor e of its weight. docs/collective-model.md,
 // section 3, has 2 and finds little difference from 0.5 to 4; leaving versions or runs out prefers less than 1.
 const versionWeightScale = 0.7
 

@@ -37,7 +37,7 @@ func newPrefill(g *hardware.GPU, key int, k hardware.Prefill, sustained float64)
 	sm := float64(max(g.SMs, 1))
 	out := prefill{
 		t: max(k.T, 1), t0: k.T0 * 1e-6, tcta: k.TCTA * 1e-6, tail: k.Tail, wx: k.WX, sm: sm, pm: k.PM, wkv: k.WKV,
-		macs: 4 * sm / (k.EC * sustained * p), exp: k.SX / (expRate(g) * g.BoostGHz * 1e9),
+		macs: 4 * sm / (k.EC * sustained * p), exp: k.SX / (expRate(g) * g.BoostGHz * 1e9 * sustained),
 		ok: p > 0 && k.EC > 0,
 	}
 	if k.EM > 0 {

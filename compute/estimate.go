@@ -58,6 +58,7 @@ const (
 	MixedKernels                    // the table mixes two kernels under one name; no form does better than about 25 %
 	SustainedUsed                   // the sustained-clock factor was applied
 	NoFactor                        // prefill or training without a known sustained-clock factor
+	LentKernels                     // parameters of another framework's kernels, because this one has none measured
 	numFlags      = iota
 )
 
@@ -72,6 +73,7 @@ var flagTexts = [numFlags]string{
 	"two kernels under one name in the measured table",
 	"sustained-clock factor applied",
 	"no sustained-clock factor known: burst clock assumed",
+	"kernel parameters of another framework",
 }
 
 // List returns the reasons as sentences, in a fixed order.

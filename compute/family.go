@@ -160,7 +160,7 @@ func derive[T any](d *deriver, out map[string]T, of func(*hardware.Kernels) map[
 }
 
 // timeFields are the record fields that are kernel times, so cycles.
-var timeFields = map[string]bool{"T0": true, "T1": true, "LK": true, "TW": true, "TR": true, "TCTA": true, "TE": true, "LT": true}
+var timeFields = map[string]bool{"T0": true, "T1": true, "LK": true, "TW": true, "TR": true, "TA": true, "TCTA": true, "TE": true, "LT": true}
 
 // widening says how the interval of a record grows when it is carried to another GPU: factors on its ends, and what it
 // is at least. From predicting each fitted system by the others: within a generation four of five rows stay inside;

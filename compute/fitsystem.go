@@ -44,7 +44,10 @@ func FitSystem(g *hardware.GPU, rows []measured.OpRow, held func(*measured.OpRow
 			k.GEMM[key], fw.GEMM[key] = rec, l
 		}
 		if in, out := set.of(model.MoE, key); len(in) >= minRows {
-			rec := fitMoE(g, t, in)
+			rec, ok := moeFromNear(g, t, fw.MoE, in)
+			if !ok {
+				rec = fitMoE(g, t, in)
+			}
 			x := newMoE(g, t, rec, 1)
 			price := func(s *Sample) float64 { return timeMoE(&x, s) }
 			form := score(out, price)
@@ -107,8 +110,36 @@ func FitSystem(g *hardware.GPU, rows []measured.OpRow, held func(*measured.OpRow
 	return k
 }
 
-// minRows is how many fitted rows a record needs.
-const minRows = 10
+// minRows is how many fitted rows a record needs; below ownRows an expert layer's is that of a type with the same
+// activations, adjusted by three factors, since nine parameters would fit noise.
+const (
+	minRows = 10
+	ownRows = 60
+)
+
+// moeFromNear derives a record with few rows from the type that shares its activation type and peak.
+func moeFromNear(g *hardware.GPU, t dtype, have map[string]hardware.MoE, in []Sample) (hardware.MoE, bool) {
+	from := map[dtype]dtype{mxfp4: bf16, mxfp4a8: fp8, int4: bf16, fp8Static: fp8}
+	f, ok := from[t]
+	base, fitted := have[types[f].name]
+	if len(in) >= ownRows || !ok || !fitted {
+		return hardware.MoE{}, false
+	}
+	base.Grid = ""
+	v := fitFactors(in, func(v [3]float64) func(*Sample) float64 {
+		x := newMoE(g, t, scaleMoE(base, v), 1)
+		return func(s *Sample) float64 { return timeMoE(&x, s) }
+	})
+	return scaleMoE(base, v), true
+}
+
+// scaleMoE applies factors on launch, tensor cores and memory.
+func scaleMoE(r hardware.MoE, v [3]float64) hardware.MoE {
+	r.T0, r.TE = r.T0*v[0], r.TE*v[0]
+	r.EC *= v[1]
+	r.EM, r.EA = r.EM*v[2], r.EA*v[2]
+	return r
+}
 
 // smallKernels are the copy rows of compute.csv on H200: 2 us a kernel in a CUDA graph and 0.82 of the datasheet.
 var smallKernels = hardware.Small{T0: 2, EM: 0.82}

@@ -87,13 +87,7 @@ func FitUser(gpu *hardware.GPU, base *hardware.Kernels, framework string, rows [
 		if in, _ := set.of(model.MoE, key); len(in) >= userRows && has(to.MoE, key) {
 			rec := to.MoE[key]
 			grid, _ := gridOf(rec.Grid, 4)
-			build := func(v [3]float64) hardware.MoE {
-				r := rec
-				r.T0, r.TE = r.T0*v[0], r.TE*v[0]
-				r.EC *= v[1]
-				r.EM, r.EA = r.EM*v[2], r.EA*v[2]
-				return r
-			}
+			build := func(v [3]float64) hardware.MoE { return scaleMoE(rec, v) }
 			v := add("moe", key, in, func(v [3]float64) func(*Sample) float64 {
 				x := newMoE(gpu, t, build(v), 1)
 				x.grid = grid

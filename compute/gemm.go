@@ -13,18 +13,18 @@ import (
 // math and memory traffic overlap as a p-norm; the cheapest of 4 tiles x 5 splits is taken, as the library's own
 // heuristic does. It is not monotone: m=129 costs a second row of blocks.
 type gemm struct {
-	sm        int
-	tile      [len(tiles)]float64 // seconds a unit of k, per tile
-	tw, t1, p float64             // seconds, seconds, -
-	flat      float64             // 2^(1/p-1): the p-norm of two terms over their sum, at least
-	split     bool
-	ba, bw    float64 // bytes an element of A and of B
-	imem      float64 // seconds a byte
-	t0, q, tr float64 // seconds, seconds an element of A, seconds a row
-	grid      *Grid
-	ok        bool
-	band      band
-	flags     Flags
+	sm            int
+	tile          [len(tiles)]float64 // seconds a unit of k, per tile
+	tw, t1, p     float64             // seconds, seconds, -
+	flat          float64             // 2^(1/p-1): the p-norm of two terms over their sum, at least
+	split         bool
+	ba, bw        float64 // bytes an element of A and of B
+	imem          float64 // seconds a byte
+	t0, q, tr, ta float64 // seconds, seconds an element of A, seconds a row, seconds when m is no multiple of 4
+	grid          *Grid
+	ok            bool
+	band          band
+	flags         Flags
 }
 
 // tiles are the block shapes (rows, columns) of the candidates; more or larger ones did not improve held-out rows.
@@ -40,12 +40,12 @@ func newGEMM(g *hardware.GPU, t dtype, k hardware.GEMM, l hardware.Launch, susta
 	out := gemm{
 		sm: max(g.SMs, 1), tw: k.TW * 1e-6, t1: k.T1 * 1e-6, p: max(k.P, 1), flat: math.Exp2(1/max(k.P, 1) - 1), split: k.T1 > 0,
 		ba: info.act, bw: info.weight, imem: 1 / (k.EM * g.HBMGBps * 1e9),
-		t0: l.T0 * 1e-6, tr: l.TR * 1e-6, ok: peak > 0 && k.EC > 0,
+		t0: l.T0 * 1e-6, tr: l.TR * 1e-6, ta: l.TA * 1e-6, ok: peak > 0 && k.EC > 0,
 	}
 	if info.quantize {
 		out.q = l.Q * (2 + info.act) * out.imem
 	} else {
-		out.tr = 0
+		out.tr, out.ta = 0, 0
 	}
 	for i, s := range tiles {
 		out.tile[i] = math.Max(2*float64(s[0]*s[1])*float64(out.sm)/(k.EC*sustained*peak), k.LK*1e-9)
@@ -119,8 +119,11 @@ func (g *gemm) time(m, n, k int, bo float64) parts {
 			best, bestCore, bestRed = t, core, red
 		}
 	}
-	p := parts{core: bestCore, mem: mem, launch: g.t0 + g.q*fm*fk + g.tr*fm + bestRed}
-	p.total = g.t0 + g.q*fm*fk + g.tr*fm + best
+	fixed := g.t0 + g.q*fm*fk + g.tr*fm
+	if m%4 != 0 {
+		fixed += g.ta
+	}
+	p := parts{core: bestCore, mem: mem, launch: fixed + bestRed, total: fixed + best}
 	if g.grid != nil {
 		p.total *= g.grid.factor(coords(fm, fn, fk, 1))
 	}

@@ -75,7 +75,7 @@ func (g *Grid) at(x *[4]float64, dims int) float64 {
 }
 
 // unit is the resolution of the stored values.
-const unit = 0.01
+const unit = 0.02
 
 // String writes the text form.
 func (g *Grid) String() string {

@@ -31,7 +31,7 @@ func newMLAPrefill(g *hardware.GPU, k hardware.MLAPrefill, sustained float64) ml
 	p := g.Peak("bf16")
 	sm := float64(max(g.SMs, 1))
 	out := mlaPrefill{t: max(k.T, 1), t0: k.T0 * 1e-6, tcta: k.TCTA * 1e-6, tail: k.Tail, sm: sm, ok: p > 0 && k.EC > 0}
-	out.per = norm(2*(mlaQK+mlaV)*sm/(k.EC*sustained*p), k.SX/(expRate(g)*g.BoostGHz*1e9), k.PM)
+	out.per = norm(2*(mlaQK+mlaV)*sm/(k.EC*sustained*p), k.SX/(expRate(g)*g.BoostGHz*1e9*sustained), k.PM)
 	if k.EM > 0 {
 		out.lin = 1 / (k.EM * g.HBMGBps * 1e9)
 	}

@@ -185,6 +185,7 @@ func TestWarnings(t *testing.T) {
 		{"64 expert-parallel ranks", h200, wide, compute.ManyRanks},
 		{"batch of 128 over a wide matrix", h200, gemm, compute.PoorKernel},
 		{"fp8 on a GPU without it", a100, fp8, compute.WeightOnly},
+		{"experts in a framework without measured ones", pricers(t, "h200", "plain")[model.Decode], moe, compute.LentKernels},
 	} {
 		e, err := c.m.Price(c.op)
 		if err != nil {

@@ -160,7 +160,7 @@ func TestTensorParallelSteps(t *testing.T) {
 	}
 	median, p90 := ape[len(ape)/2], ape[len(ape)*9/10]
 	t.Logf("%d steps: median %.1f %%, p90 %.1f %%, worst %.1f %%", len(ape), median, p90, ape[len(ape)-1])
-	if median > 5 || p90 > 15 {
-		t.Errorf("median %.1f, p90 %.1f, want at most 5 and 15", median, p90)
+	if median > 4 || p90 > 10 {
+		t.Errorf("median %.1f, p90 %.1f, want at most 4 and 10", median, p90)
 	}
 }

@@ -68,7 +68,7 @@ func TestLatencyMayCrossNodes(t *testing.T) {
 	cl := b.preset(t, "hgx-h100", 2)
 	p, _ := b.plan(t, cl, "llama-3.1-405b", layout.Workload{Task: "decode", ISL: 1024, OSL: 512, Batch: 8, Objective: string(Latency)})
 	crosses := domainsOf(p, cl, parallel.TP) > 1
-	says := strings.Contains(strings.Join(p.Explained, "\n"), "over NIC")
+	says := strings.Contains(strings.Join(p.Explained, "\n"), "NIC")
 	if crosses != says {
 		t.Errorf("%s: tp crosses nodes: %v; the explanation names the NIC: %v\n%s", p.Best.Strategy, crosses, says, strings.Join(p.Explained, "\n"))
 	}

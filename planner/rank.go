@@ -7,7 +7,6 @@ import (
 
 	"rankmap/internal/parallel"
 	"rankmap/internal/units"
-	"rankmap/model"
 )
 
 // Held is what a training run has settled before the search; zero values are free.
@@ -32,13 +31,14 @@ type Ranking struct {
 // Rank prices every strategy of exactly r.GPUs GPUs (all of the cluster when 0). A cancelled ctx is an error. A request
 // that nothing fits has no outcomes; that is not an error.
 func Rank(ctx context.Context, r Request) (*Ranking, error) {
-	s := &search{Request: r, base: newSeating(r.Cluster, r.Skip)}
+	k, err := NewRanking(r)
+	if err != nil {
+		return nil, err
+	}
+	s := k.s
 	n := r.GPUs
 	if n == 0 {
 		n = len(s.base.gpus)
-	}
-	if n < 1 || n > len(s.base.gpus) {
-		return nil, fmt.Errorf("%d GPUs are asked for, %d are usable", n, len(s.base.gpus))
 	}
 	if err := s.run(ctx, n); err != nil {
 		return nil, err
@@ -47,7 +47,17 @@ func Rank(ctx context.Context, r Request) (*Ranking, error) {
 		return nil, ctx.Err()
 	}
 	rank(s.found)
-	return &Ranking{Outcomes: s.found, Losers: s.losers, Counts: s.counts, s: s}, nil
+	k.Outcomes, k.Losers, k.Counts = s.found, s.losers, s.counts
+	return k, nil
+}
+
+// NewRanking is a ranking without outcomes, to price single strategies with.
+func NewRanking(r Request) (*Ranking, error) {
+	s := &search{Request: r, base: newSeating(r.Cluster, r.Skip)}
+	if n := len(s.base.gpus); n == 0 || r.GPUs > n {
+		return nil, fmt.Errorf("%d GPUs are asked for, %d are usable", r.GPUs, n)
+	}
+	return &Ranking{s: s}, nil
 }
 
 // Capacity is the memory of one GPU.
@@ -142,4 +152,3 @@ func sharded(variants []parallel.Strategy) []parallel.Strategy {
 	}
 	return out
 }
-

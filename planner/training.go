@@ -75,7 +75,13 @@ func (s *search) considerTraining(st parallel.Strategy) error {
 	var best *Outcome
 	var cm *comm
 	var order []parallel.Dim
+	if s.Held.ZeRO == 0 {
+		variants = append(variants, sharded(variants)...)
+	}
 	for _, v := range variants {
+		if best != nil && v.ZeRO > best.Strategy.ZeRO {
+			break // ZeRO-3 is for what does not fit otherwise
+		}
 		if need := s.Spec.Memory(v, s.trainWork(v), model.MemoryOptions{}).Total(); need > s.Capacity {
 			if s.minNeed == 0 || need < s.minNeed {
 				s.minNeed, s.minAt = need, v

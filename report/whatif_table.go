@@ -59,9 +59,9 @@ func whatIfHead(b *strings.Builder, c *whatif.Comparison) {
 	fmt.Fprintln(b)
 }
 
-// whatIfColumns prints the columns side by side.
-func whatIfColumns(b *strings.Builder, c *whatif.Comparison, o WhatIfOptions) {
-	t := Table{Columns: []Column{{Title: ""}}}
+// whatIfRows sets the columns side by side: one row a quantity.
+func whatIfRows(c *whatif.Comparison) *Table {
+	t := &Table{Columns: []Column{{Title: ""}}}
 	for _, col := range c.Columns {
 		t.Columns = append(t.Columns, Column{Title: Clean(col.Name)})
 	}
@@ -113,7 +113,12 @@ func whatIfColumns(b *strings.Builder, c *whatif.Comparison, o WhatIfOptions) {
 		}
 		return ""
 	})
-	writeSideBySide(b, &t, o)
+	return t
+}
+
+// whatIfColumns prints the columns side by side, then what binds each.
+func whatIfColumns(b *strings.Builder, c *whatif.Comparison, o WhatIfOptions) {
+	writeSideBySide(b, whatIfRows(c), o)
 	for _, col := range c.Columns {
 		fmt.Fprintf(b, "\n%s binds: %s\n", Clean(col.Name), Clean(col.Binding))
 		if col.Infeasible != "" {
@@ -285,7 +290,13 @@ func whatIfDiff(b *strings.Builder, c *whatif.Comparison, o WhatIfOptions) {
 		fmt.Fprintln(b, "\nnothing changes")
 		return
 	}
-	t := Table{Columns: []Column{{Title: "differs"}, {Title: "in"}, {Title: "from", Align: Right}, {Title: "to", Align: Right}, {Title: "by", Align: Right}, {Title: "why", Drop: 1}}}
+	fmt.Fprintln(b)
+	_ = diffTable(c).Write(b, "  ", pick(o.Wide, 0, o.Width))
+}
+
+// diffTable lists the differences, one a row.
+func diffTable(c *whatif.Comparison) *Table {
+	t := &Table{Columns: []Column{{Title: "differs"}, {Title: "in"}, {Title: "from", Align: Right}, {Title: "to", Align: Right}, {Title: "by", Align: Right}, {Title: "why", Drop: 1}}}
 	last := ""
 	for _, d := range c.Diff {
 		name := d.Column
@@ -299,8 +310,7 @@ func whatIfDiff(b *strings.Builder, c *whatif.Comparison, o WhatIfOptions) {
 		}
 		t.Add(name, d.What, d.Before, d.After, by, d.Why)
 	}
-	fmt.Fprintln(b)
-	_ = t.Write(b, "  ", pick(o.Wide, 0, o.Width))
+	return t
 }
 
 // short prints a large count with three digits: "1.23e9" as "1.23 G".
@@ -315,5 +325,3 @@ func short(v float64) string {
 	}
 	return units.Signif(v, 3)
 }
-
-func sweepTable(b *strings.Builder, c *whatif.Comparison, o WhatIfOptions) {}

@@ -12,6 +12,9 @@
 //  6. Results become verdicts; where a group is slow, pairs of its members are timed to find the member.
 //  7. A report is written, whatever happened.
 //
+// Under a launcher (srun, mpirun, torchrun, Kubernetes) every rank's process is a copy of this program that starts one child;
+// rank 0's copy is the coordinator as well. Its token then comes from RANKMAP_TOKEN or a file.
+//
 // NCCL runs only in the children: whatever hangs there is ended by deadlines and, in the end, by SIGKILL to the child's
 // process group. The parent never calls CUDA or NCCL.
 package validate

@@ -35,7 +35,8 @@ func moeJob() *Job {
 
 // T39: all is well, 8 ranks, every operation.
 func TestAllGood(t *testing.T) {
-	o := options(t, moeJob())
+	shared := t.TempDir()
+	o := options(t, moeJob(), "FAKE_NCCL_DIR="+shared)
 	rep := runFake(t, o)
 	wantExit(t, rep, exitOK)
 	if len(rep.Groups) != 4*3+2+4+2 || len(rep.Siblings) != 4*3+2+4 {
@@ -64,7 +65,7 @@ func TestAllGood(t *testing.T) {
 	if e := rep.Environment; e.NCCL != "2.28.9" || !strings.HasSuffix(e.NCCLPath, "libnccl.so.2") || e.CUDA != "13.0" || e.Driver != "580.1" || e.LogWhileTiming {
 		t.Errorf("environment %+v", e)
 	}
-	if left, _ := filepath.Glob(filepath.Join(fakes.dir, "nccl-fake-*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(shared, "*")); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
 }

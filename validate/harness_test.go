@@ -40,7 +40,11 @@ func TestMain(m *testing.M) {
 	case "launched":
 		os.Exit(launchedMain())
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if fakes.dir != "" {
+		os.RemoveAll(fakes.dir)
+	}
+	os.Exit(code)
 }
 
 var fakes struct {
@@ -144,7 +148,7 @@ func options(t testing.TB, job *Job, env ...string) Options {
 		Job: job, NCCLLib: filepath.Join(dir, "libnccl.so.2"), Deadlines: quick(), Measuring: m, Choices: true,
 		Host: Host{Name: "here", ShmTotal: 8 << 30, ShmFree: 8 << 30, KnownSHM: true},
 		Launch: Launch{Exe: exe, Env: append([]string{
-			"VALIDATE_TEST_ROLE=rank", "LD_LIBRARY_PATH=" + dir, "FAKE_NCCL_DIR=" + fakes.dir, "HOME=/nonexistent",
+			"VALIDATE_TEST_ROLE=rank", "LD_LIBRARY_PATH=" + dir, "FAKE_NCCL_DIR=" + t.TempDir(), "HOME=/nonexistent",
 		}, env...)},
 		Inspector: fakeDriver{},
 		Talk:      func(f string, a ...any) { t.Logf(f, a...) },

@@ -108,7 +108,7 @@ func firstHost(list string) string {
 // LaunchedJobID is the same on all ranks of a job and differs between jobs: the launcher's id where it has one, and the
 // layout's digest.
 func LaunchedJobID(digest string, getenv func(string) string) string {
-	id := "job"
+	name := "job"
 	for _, names := range [][]string{{"TORCHELASTIC_RUN_ID"}, {"SLURM_JOB_ID", "SLURM_STEP_ID"}} {
 		var parts []string
 		for _, n := range names {
@@ -117,12 +117,12 @@ func LaunchedJobID(digest string, getenv func(string) string) string {
 			}
 		}
 		if s := strings.Join(parts, "."); len(parts) == len(names) && len(s) <= 40 && rendezvous.CheckJob(s) == nil {
-			id = s
+			name = s
 			break
 		}
 	}
 	_, hex, _ := strings.Cut(digest, ":")
-	return id + "-" + hex[:min(16, len(hex))]
+	return name + "-" + hex[:min(16, len(hex))]
 }
 
 // ReadToken finds the job's token: RANKMAP_TOKEN, or a file that only its owner can read. Both are used as they are, without

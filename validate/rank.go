@@ -67,6 +67,7 @@ func RunRank(ctx context.Context, o *Orders) error {
 	done := make(chan struct{})
 	defer close(done)
 	go func() {
+		patience := o.Deadlines.Grace
 		for {
 			m, err := client.Recv()
 			if err != nil {
@@ -78,11 +79,15 @@ func RunRank(ctx context.Context, o *Orders) error {
 				break
 			}
 			inbox <- m
+			if m.Type == rendezvous.TypeBye { // what comes after it, the end of the connection too, is no news
+				patience *= 2
+				break
+			}
 		}
 		// A call that hangs in a library cannot be ended from inside the process.
 		select {
 		case <-done:
-		case <-time.After(o.Deadlines.Grace):
+		case <-time.After(patience):
 			os.Exit(exitStopped)
 		}
 	}()

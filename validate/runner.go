@@ -334,7 +334,7 @@ func (r *run) end(err error) {
 	d := r.o.Deadlines
 	if err == nil {
 		r.sess.bye()
-		if !r.kids.waitAll(2 * d.Grace) {
+		if !r.kids.waitAll(2*d.Grace) || r.o.Launched != nil && !r.sess.allLeft(2*d.Grace) {
 			r.sess.stopAll()
 		}
 	} else {

@@ -323,6 +323,24 @@ func (s *session) bye() {
 	}
 }
 
+// allLeft waits until every rank has closed its connection after "bye".
+func (s *session) allLeft(limit time.Duration) bool {
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	left := map[int]bool{}
+	for len(left) < s.job.World() {
+		select {
+		case e := <-s.server.Events():
+			if e.Kind == rendezvous.Lost {
+				left[e.Rank] = true
+			}
+		case <-late.C:
+			return false
+		}
+	}
+	return true
+}
+
 // stopAll tells the ranks to leave; they may not listen.
 func (s *session) stopAll() {
 	m, _ := rendezvous.New(rendezvous.TypeStop, 0, nil)

@@ -170,7 +170,7 @@ func calibrate(cat *hardware.Catalog, profiles *hardware.Profiles, points []coll
 	if err != nil {
 		return nil, nil, err
 	}
-	co := collective.CalibrationOptions{Relation: relation, Source: strings.Join(baseNames(files), ", ")}
+	co := collective.CalibrationOptions{Relation: relation, Source: strings.Join(baseNames(files), ", "), Profiles: profiles}
 	if host := profiles.Host(gpu.System); host != nil {
 		co.FloorUs = host.FloorUs
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/term"
+
+	"rankmap/topology/source"
 )
 
 // deps is everything that a command takes from the outside world, so that tests can give their own.
@@ -17,8 +19,9 @@ type deps struct {
 	Configs  fs.FS     // hardware/, topologies/, models/, workloads/
 	Open     func(name string) (io.ReadCloser, error)
 	Getenv   func(string) string
-	Terminal bool // Stdout is a terminal
-	Width    int  // columns of the terminal, 0 unknown
+	Terminal bool         // Stdout is a terminal
+	Width    int          // columns of the terminal, 0 unknown
+	Live     *source.Live // how discover reaches the machine; nil = this one
 }
 
 // warnf prints one line of talk.

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -12,7 +14,9 @@ import (
 	"rankmap/internal/hardware"
 	"rankmap/report"
 	"rankmap/topology"
+	"rankmap/topology/capture"
 	"rankmap/topology/ncclxml"
+	"rankmap/topology/nvml"
 	"rankmap/topology/source"
 )
 
@@ -113,9 +117,66 @@ func (o *discoverOptions) format(d *deps) (string, error) {
 	return o.out.pick(d)
 }
 
-func (o *discoverOptions) read(_ context.Context, _ *deps, opts source.Options) (*source.Result, error) {
-	res, err := source.LoadAll(o.from, opts)
-	return res, inputErr(err)
+// read gets the machine: from files, or this one.
+func (o *discoverOptions) read(ctx context.Context, d *deps, opts source.Options) (*source.Result, error) {
+	if o.salt != "" && !o.redact {
+		return nil, inputErrf("--salt belongs to --redact")
+	}
+	salt := []byte(o.salt)
+	if o.redact && o.salt == "" {
+		salt = make([]byte, 32)
+		if _, err := rand.Read(salt); err != nil {
+			return nil, err
+		}
+	}
+	if len(o.from) > 0 {
+		if o.capture != "" {
+			return nil, inputErrf("--capture keeps what this machine answers: leave out --from")
+		}
+		res, err := source.LoadAll(o.from, opts)
+		if err == nil && o.redact {
+			err = res.Redact(salt, opts.Catalog)
+		}
+		return res, inputErr(err)
+	}
+	return o.live(ctx, d, opts, salt)
+}
+
+// live reads this machine, and keeps its answers where a capture is wanted.
+func (o *discoverOptions) live(ctx context.Context, d *deps, opts source.Options, salt []byte) (*source.Result, error) {
+	l := d.Live
+	if l == nil {
+		l = source.OSLive()
+	}
+	c, err := l.Capture(ctx)
+	if err != nil {
+		var no *nvml.Unavailable
+		if errors.As(err, &no) {
+			return nil, withHint(withCode(exitEnvironment, no), no.Hint)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, withHint(withCode(exitEnvironment, err), "see nvidia-smi; or describe a machine with --from smi:FILE")
+	}
+	if o.redact {
+		c = capture.NewRedactor(salt, c.Host).Capture(c)
+	}
+	res, err := source.LoadCapture(c, "this machine", opts)
+	if err != nil {
+		return nil, withCode(exitEnvironment, err)
+	}
+	if o.capture != "" {
+		var b bytes.Buffer
+		if err := capture.Write(&b, c); err != nil {
+			return nil, err
+		}
+		if err := writeFile(o.capture, b.Bytes(), 0o600); err != nil {
+			return nil, err
+		}
+		d.warnf("captured to %s; read it with --from capture:%s", o.capture, o.capture)
+	}
+	return res, nil
 }
 
 // renderTopology prints in one of the formats.

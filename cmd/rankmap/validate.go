@@ -36,6 +36,8 @@ type validateOptions struct {
 	noChoices bool
 	dryRun    bool
 	byIndex   bool
+	tokenFile string
+	meetAt    string
 	nonBlock  bool
 	maxBytes  string
 	calibrate string
@@ -55,7 +57,10 @@ sizes and a sweep, alone, all groups at once, and as a layer issues them, and co
 interval. Contents are verified once for each size. A report is always written, also after a failure.
 
 Verdicts: OK inside the predicted p10..p90, SLOW above, FAST below, UNSTABLE when repeats disagree, WRONG DATA,
-SKIPPED when there was nothing to compare (never a pass). With --require the condition decides instead.`,
+SKIPPED when there was nothing to compare (never a pass). With --require the condition decides instead.
+
+Started once by srun, mpirun, torchrun or a Kubernetes job for each rank, validate runs over all their nodes: rank 0's copy
+leads and reports. The copies join with a secret: RANKMAP_TOKEN or --token-file.`,
 		Example: `  rankmap validate layout.yaml
   rankmap validate layout.yaml --require 'busbw>=0.85*expected'
   rankmap validate layout.yaml --quick --nccl-lib /opt/nccl/lib/libnccl.so.2 -o json`,
@@ -91,6 +96,8 @@ SKIPPED when there was nothing to compare (never a pass). With --require the con
 	f.BoolVar(&o.noChoices, "no-choices", false, "do not read NCCL's log for what it chose")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print who would do what; open no socket, load no library")
 	f.BoolVar(&o.nonBlock, "nonblocking", false, "time non-blocking communicators (NCCL 2.28 and later start a thread for each call)")
+	f.StringVar(&o.tokenFile, "token-file", "", "under a launcher: file with the secret that all ranks share (or RANKMAP_TOKEN)")
+	f.StringVar(&o.meetAt, "rendezvous", "", "under a launcher: HOST:PORT where rank 0 listens (default: what the launcher says)")
 	f.StringVar(&o.maxBytes, "max-bytes", "", "skip larger sizes")
 	f.StringVar(&o.calibrate, "calibrate", "", "write a profile fitted to what was measured")
 	o.measured.add(f)
@@ -143,9 +150,9 @@ func runValidate(ctx context.Context, d *deps, o *validateOptions) error {
 	if err != nil {
 		return withCode(exitEnvironment, err)
 	}
-	if place.World > 1 {
-		return withHint(withCode(exitEnvironment, fmt.Errorf("%s started %d copies of validate; on one node one copy starts all ranks itself", place.Launcher, place.World)),
-			"start it once: srun -n1 --gpus-per-task=all, mpirun -n 1, or no launcher at all")
+	launched, err := o.launched(d, job, place)
+	if err != nil {
+		return err
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -153,13 +160,49 @@ func runValidate(ctx context.Context, d *deps, o *validateOptions) error {
 	rep, err := validate.Run(context.WithoutCancel(ctx), validate.Options{
 		Job: job, Launch: launch, ShownEnv: shown, NCCLLib: o.ncclLib, Deadlines: dl, Measuring: m, Require: req,
 		Predict: prices.predict, Inspector: validate.SMI{}, Host: validate.ReadHost(), AllowBusy: o.allowBusy, AllowMIG: o.allowMIG,
-		Choices: !o.noChoices, Visible: d.Getenv("CUDA_VISIBLE_DEVICES"), Tool: "rankmap " + version, System: prices.system, Signals: signals,
+		Choices: !o.noChoices, Visible: d.Getenv("CUDA_VISIBLE_DEVICES"), Launched: launched, Tool: "rankmap " + version, System: prices.system, Signals: signals,
 		Talk: func(f string, a ...any) { d.warnf("%s", sanitize(fmt.Sprintf(f, a...))) },
 	})
 	if err != nil {
 		return inputErr(err)
 	}
+	if place.Rank != 0 { // rank 0's copy reports for all
+		if rep.ExitCode != exitOK {
+			d.warnf("rank %d: %s", place.Rank, sanitize(rep.Cause))
+			return silent(rep.ExitCode)
+		}
+		return nil
+	}
 	return finishValidate(d, o, rep, format)
+}
+
+// launched collects what the copies of a launched run need to find each other; nil when no launcher started several.
+func (o *validateOptions) launched(d *deps, job *validate.Job, place validate.Place) (*validate.Launched, error) {
+	if place.World < 2 {
+		return nil, nil
+	}
+	if place.World != job.World() {
+		return nil, withHint(withCode(exitEnvironment, fmt.Errorf("%s started %d processes, the layout has %d ranks", place.Launcher, place.World, job.World())),
+			"start one process a rank; on one node validate also starts all ranks itself when it is started once")
+	}
+	token, err := validate.ReadToken(d.Getenv, o.tokenFile)
+	if errors.Is(err, validate.ErrNoToken) {
+		return nil, withHint(withCode(exitEnvironment, err), "make one on shared storage and name it on all ranks: (umask 077; head -c 32 /dev/urandom | base64 > rankmap.token), then validate --token-file rankmap.token")
+	}
+	if err != nil {
+		return nil, withCode(exitEnvironment, err)
+	}
+	host := o.meetAt
+	if host == "" {
+		host = validate.RendezvousHost(place, d.Getenv)
+	}
+	if host == "" && len(job.Hosts()) == 1 {
+		host = "127.0.0.1"
+	}
+	if host == "" {
+		return nil, withHint(withCode(exitEnvironment, fmt.Errorf("%s does not say where rank 0 is", place.Launcher)), "name it on all ranks: --rendezvous HOST:PORT")
+	}
+	return &validate.Launched{Place: place, Address: validate.WithPort(host), Token: token, JobID: validate.LaunchedJobID(job.Digest, d.Getenv)}, nil
 }
 
 // finishValidate writes the report, the result and the profile, and ends with the report's exit code.

@@ -4,7 +4,7 @@
 #
 #   OUT=results docs/measurements/run-h200x2.sh [PART...]
 #
-# Parts, all by default: layouts, faults, repeat. Settings by environment:
+# Parts: layouts, faults, repeat (these by default), launched (the first layout under torchrun). Settings by environment:
 #   BIN      the binary, bin/rankmap
 #   LAYOUTS  folder with the layouts to validate (*.yaml), docs/measurements/h200-x2/plans
 #   LIB      libnccl.so.2 for the layouts; the newest of the Python environment when unset
@@ -86,6 +86,13 @@ repeat() {
     echo "run $i: exit code $?, $(grep -o '[0-9.]* s$' "$tmp/r.txt" | tail -1); $(state)" >>"$OUT/log.txt"
   done
   sleep 1; echo "after: $(state)" | tee -a "$OUT/log.txt"
+}
+
+launched() {
+  local t0=$SECONDS
+  RANKMAP_TOKEN=$(head -c 32 /dev/urandom | base64) torchrun --standalone --no-python --nproc-per-node 2 \
+    "$BIN" validate "$first" "${lib[@]}" --by-index --quick --report "$OUT/launched.json" -o table >>"$OUT/tables.txt" 2>>"$OUT/log.txt"
+  echo "torchrun: exit code $?, $((SECONDS - t0)) s; $(state)" | tee -a "$OUT/log.txt"
 }
 
 host

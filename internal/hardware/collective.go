@@ -51,6 +51,7 @@ type CollectiveProfile struct {
 	Bands         []Band            `yaml:"bands,omitempty"`              // 80 % intervals
 	Custom        []CustomAllReduce `yaml:"custom,omitempty"`             // all-reduce kernels of serving frameworks
 	Dispatch      []DispatchKernel  `yaml:"dispatch,omitempty"`           // expert-parallel exchanges
+	Fabrics       []FabricProfile   `yaml:"fabrics,omitempty"`            // networks calibrated together with the system; they replace those of their name
 	Source        string            `yaml:"source"`
 }
 
@@ -127,6 +128,7 @@ type FabricParams struct {
 	AR float64 `yaml:"aR"` // us a ring hop across nodes
 	B0 float64 `yaml:"b0"` // us on top of the launch inside a node
 	S  float64 `yaml:"s"`  // factor on latency once bulk protocols take over
+	K  float64 `yaml:"k"`  // bytes: middle of that change
 	E  float64 `yaml:"e"`  // efficiency of the NICs, ring collectives
 	P  float64 `yaml:"p"`  // overlap of latency and transfer
 	BA float64 `yaml:"ba"` // us: launch of all_to_all across nodes

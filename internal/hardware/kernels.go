@@ -46,13 +46,13 @@ type Fit struct {
 
 // GEMM is the chip's side of a matrix product.
 type GEMM struct {
-	EC  float64 `yaml:"ec"`            // best fraction of the tensor-core peak
-	EM  float64 `yaml:"em"`            // fraction of the memory bandwidth
-	LK  float64 `yaml:"lk"`            // ns: shortest time of one 64-deep step of a block's main loop
-	TW  float64 `yaml:"tw"`            // us: prologue and epilogue of one wave
-	T1  float64 `yaml:"t1"`            // us: second kernel or pass of split-K; 0 = the kernels do not split
-	P   float64 `yaml:"p"`             // sharpness of the overlap of math and memory: 1 = sum, large = max
-	Fit Fit     `yaml:"fit,omitempty"` //
+	EC  float64 `yaml:"ec"` // best fraction of the tensor-core peak
+	EM  float64 `yaml:"em"` // fraction of the memory bandwidth
+	LK  float64 `yaml:"lk"` // ns: shortest time of one unit of K in a block's main loop
+	TW  float64 `yaml:"tw"` // us: prologue and epilogue of one wave
+	T1  float64 `yaml:"t1"` // us: second kernel or pass of split-K; 0 = the kernels do not split
+	P   float64 `yaml:"p"`  // sharpness of the overlap of math and memory: 1 = sum, large = max
+	Fit Fit     `yaml:"fit,omitempty"`
 }
 
 // Launch is the framework's side of a matrix product.
@@ -60,33 +60,34 @@ type Launch struct {
 	T0   float64 `yaml:"t0"`             // us: launch and drain, with the quantization kernels where the op has them
 	Q    float64 `yaml:"q,omitempty"`    // passes over the activation for quantization
 	TR   float64 `yaml:"tr,omitempty"`   // us a row
+	TA   float64 `yaml:"ta,omitempty"`   // us when the rows are no multiple of 4: the activation and its scales get padded
 	Grid string  `yaml:"grid,omitempty"` // smooth correction over the shape, see compute.Grid
 }
 
 // Prefill is attention over a prompt.
 type Prefill struct {
-	T    int     `yaml:"t"`              // tile edge, tokens
-	T0   float64 `yaml:"t0"`             // us
-	EC   float64 `yaml:"ec"`             // fraction of the tensor-core peak
-	SX   float64 `yaml:"sx"`             // exponentials a score, over 16 a clock and SM
-	PM   float64 `yaml:"pm"`             // overlap of the two
-	EM   float64 `yaml:"em"`             // memory fraction of rotary, cache write and Q, K, V, O
-	WKV  float64 `yaml:"wkv"`            // weight of a KV head against a query head in that traffic
-	TCTA float64 `yaml:"tcta"`           // us a block
-	Tail float64 `yaml:"tail"`           // blocks left over at the end
-	WX   float64 `yaml:"wx"`             // extra work of windowed kernels
-	Grid string  `yaml:"grid,omitempty"` //
-	Fit  Fit     `yaml:"fit,omitempty"`  //
+	T    int     `yaml:"t"`    // tile edge, tokens
+	T0   float64 `yaml:"t0"`   // us
+	EC   float64 `yaml:"ec"`   // fraction of the tensor-core peak
+	SX   float64 `yaml:"sx"`   // exponentials a score, over 16 a clock and SM
+	PM   float64 `yaml:"pm"`   // overlap of the two
+	EM   float64 `yaml:"em"`   // memory fraction of rotary, cache write and Q, K, V, O
+	WKV  float64 `yaml:"wkv"`  // weight of a KV head against a query head in that traffic
+	TCTA float64 `yaml:"tcta"` // us a block
+	Tail float64 `yaml:"tail"` // blocks left over at the end
+	WX   float64 `yaml:"wx"`   // extra work of windowed kernels
+	Grid string  `yaml:"grid,omitempty"`
+	Fit  Fit     `yaml:"fit,omitempty"`
 }
 
 // Decode is attention of one new token a sequence over its cache. Two kernels share the work: one that serves all query
 // heads of a KV head together, and one block a query head.
 type Decode struct {
-	MaxGroup int        `yaml:"maxGroup"`          // query heads a KV head that the grouped kernel takes; 0 = it never runs
-	Fill     float64    `yaml:"fill,omitempty"`    // share of the SMs that the grouped kernel's blocks must fill to be chosen; 0 = any
-	Grouped  DecodePath `yaml:"grouped,omitempty"` //
-	PerHead  DecodePath `yaml:"perHead"`           //
-	Fit      Fit        `yaml:"fit,omitempty"`     //
+	MaxGroup int        `yaml:"maxGroup"`       // query heads a KV head that the grouped kernel takes; 0 = it never runs
+	Fill     float64    `yaml:"fill,omitempty"` // share of the SMs that the grouped kernel's blocks must fill to be chosen; 0 = any
+	Grouped  DecodePath `yaml:"grouped,omitempty"`
+	PerHead  DecodePath `yaml:"perHead"`
+	Fit      Fit        `yaml:"fit,omitempty"`
 }
 
 // DecodePath is one of the two kernels.
@@ -101,7 +102,7 @@ type DecodePath struct {
 	Wide  float64 `yaml:"wide,omitempty"`  // factor on a block's time for groups of more than 16 heads; 0 = 1
 	Waves bool    `yaml:"waves,omitempty"` // splits to 8 waves of blocks, at most 128 tokens a block and sqrt(8 n) splits; else fills the SMs once
 	Split int     `yaml:"split,omitempty"` // tokens a split at least
-	Grid  string  `yaml:"grid,omitempty"`  //
+	Grid  string  `yaml:"grid,omitempty"`
 }
 
 // MLAPrefill is latent attention over a prompt.
@@ -134,17 +135,17 @@ type MLADecode struct {
 
 // MoE is the expert layer of one GPU.
 type MoE struct {
-	T0   float64 `yaml:"t0"`             // us: routing, permutation, launches
-	TE   float64 `yaml:"te"`             // ns a local expert
-	EM   float64 `yaml:"em"`             // memory fraction of the weights
-	EC   float64 `yaml:"ec"`             // fraction of the tensor-core peak
-	LK   float64 `yaml:"lk"`             // ns, as for GEMM
-	TW   float64 `yaml:"tw"`             // us, as for GEMM
-	EA   float64 `yaml:"ea"`             // memory fraction of the activations
-	P    float64 `yaml:"p"`              // overlap
-	TR   float64 `yaml:"tr,omitempty"`   // ns a (token, expert) pair of the whole expert-parallel group: routing
-	Grid string  `yaml:"grid,omitempty"` //
-	Fit  Fit     `yaml:"fit,omitempty"`  //
+	T0   float64 `yaml:"t0"`           // us: routing, permutation, launches
+	TE   float64 `yaml:"te"`           // ns a local expert
+	EM   float64 `yaml:"em"`           // memory fraction of the weights
+	EC   float64 `yaml:"ec"`           // fraction of the tensor-core peak
+	LK   float64 `yaml:"lk"`           // ns, as for GEMM
+	TW   float64 `yaml:"tw"`           // us, as for GEMM
+	EA   float64 `yaml:"ea"`           // memory fraction of the activations
+	P    float64 `yaml:"p"`            // overlap
+	TR   float64 `yaml:"tr,omitempty"` // ns a (token, expert) pair of the whole expert-parallel group: routing
+	Grid string  `yaml:"grid,omitempty"`
+	Fit  Fit     `yaml:"fit,omitempty"`
 }
 
 // Small is for norms, residual adds, activations and copies.

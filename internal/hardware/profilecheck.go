@@ -55,6 +55,11 @@ func (p *CollectiveProfile) check(name string) error {
 			}
 		}
 	}
+	for i := range p.Fabrics {
+		if err := p.Fabrics[i].check(fmt.Sprintf("%s: fabrics[%d]", name, i)); err != nil {
+			l.addf("%w", err)
+		}
+	}
 	for i := range p.Curves {
 		p.Curves[i].check(&l, fmt.Sprintf("%s: curves[%d]", name, i))
 	}

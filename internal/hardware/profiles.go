@@ -113,13 +113,16 @@ func (ps *Profiles) Host(system string) *HostProfile {
 	return nil
 }
 
-// With returns a copy in which p replaces the profile of its system.
+// With returns a copy in which p replaces the profile of its system, and its networks those of their names.
 func (ps *Profiles) With(p *CollectiveProfile) *Profiles {
 	c := &Profiles{collective: make(map[string]*CollectiveProfile, len(ps.collective)+1), fabrics: ps.fabrics, hosts: ps.hosts}
 	for k, v := range ps.collective {
 		c.collective[k] = v
 	}
 	c.collective[p.System] = p
+	for i := range p.Fabrics {
+		c = c.WithFabric(&p.Fabrics[i])
+	}
 	return c
 }
 

@@ -104,7 +104,7 @@ func TestLoadProfilesChecksNamesAndReferences(t *testing.T) {
 		"hardware/x100.collective.yaml": {Data: []byte(small)},
 		"hardware/y100.collective.yaml": {Data: []byte("system: y100\nlike: x100\nrelation: sibling\nsource: a test\n")},
 		"hardware/host-x86.yaml":        {Data: []byte("name: x86\nsystems: [x100]\nfloorUs: 18\nsource: a test\n")},
-		"hardware/fabric-ib.yaml":       {Data: []byte("name: ib\nkinds: [InfiniBand]\nparams: {aT: 1, aR: 1, b0: 1, s: 1, e: 1, p: 1, ba: 1, pa: 1, ea: 1}\nsource: a test\n")},
+		"hardware/fabric-ib.yaml":       {Data: []byte("name: ib\nkinds: [InfiniBand]\nparams: {aT: 1, aR: 1, b0: 1, s: 1, k: 1, e: 1, p: 1, ba: 1, pa: 1, ea: 1}\nsource: a test\n")},
 	}
 	ps, err := LoadProfiles(fs)
 	if err != nil {

@@ -54,23 +54,51 @@ func (p *Problem) newComparison() *Comparison {
 	}
 }
 
-// Compare plans the problem on every machine. A machine on which nothing fits gets a column that says so; when that is
-// every one, the error is an *planner.Infeasible.
-func Compare(ctx context.Context, p *Problem, machines []Machine, same Same) (*Comparison, error) {
-	out := p.newComparison()
+// Case is one column to be: a machine with its problem, compared with an earlier case.
+type Case struct {
+	Machine Machine
+	Problem *Problem
+	Base    int
+}
+
+// Compare plans the problem on every machine, and on every machine as the changes make it. A machine on which nothing fits
+// gets a column that says so; when that is every one, the error is a *planner.Infeasible.
+func Compare(ctx context.Context, p *Problem, machines []Machine, ch Changes, same Same) (*Comparison, error) {
+	var cases []Case
+	for i := range machines {
+		cases = append(cases, Case{Machine: machines[i], Problem: p})
+		if ch.Empty() {
+			continue
+		}
+		m, q, err := ch.Apply(machines[i], p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", machines[i].Name, err)
+		}
+		m.Name += ", changed"
+		cases = append(cases, Case{Machine: m, Problem: q, Base: len(cases) - 1})
+	}
+	out, err := CompareCases(ctx, cases, same)
+	if err != nil {
+		return nil, err
+	}
+	out.Changes = ch.Texts()
+	return out, nil
+}
+
+// CompareCases plans every case and compares it with its base.
+func CompareCases(ctx context.Context, cases []Case, same Same) (*Comparison, error) {
+	out := cases[0].Problem.newComparison()
 	out.Same = same
 	budget := 0
-	if same == EqualGPUs && p.GPUs == 0 {
-		for i := range machines {
-			if n := machines[i].usable(); budget == 0 || n < budget {
-				budget = n
-			}
+	for _, c := range cases {
+		if n := min(c.Machine.paid(c.Problem, 0), c.Machine.usable()); same == EqualGPUs && c.Problem.GPUs == 0 && (budget == 0 || n < budget) {
+			budget = n
 		}
 	}
 	var last *planner.Infeasible
-	requests := make([]*planner.Request, len(machines))
-	for i := range machines {
-		col, r, no, err := p.best(ctx, &machines[i], budget)
+	requests := make([]*planner.Request, len(cases))
+	for i := range cases {
+		col, r, no, err := cases[i].Problem.best(ctx, &cases[i].Machine, budget)
 		if err != nil {
 			return nil, err
 		}
@@ -86,9 +114,13 @@ func Compare(ctx context.Context, p *Problem, machines []Machine, same Same) (*C
 	if same == EqualBudget {
 		equalBudget(out.Columns)
 	}
-	base := out.Columns[0]
 	for i, col := range out.Columns[1:] {
-		why, err := p.whyOther(ctx, requests[i+1], base, col)
+		c := &cases[i+1]
+		base := out.Columns[c.Base]
+		if c.Base > 0 || c.Machine.changed() {
+			out.Diff = append(out.Diff, clusterDiff(col.Name, cases[c.Base].Machine.Cluster, c.Machine.Cluster)...)
+		}
+		why, err := c.Problem.whyOther(ctx, requests[i+1], base, col)
 		if err != nil {
 			return nil, err
 		}
@@ -99,13 +131,7 @@ func Compare(ctx context.Context, p *Problem, machines []Machine, same Same) (*C
 
 // best plans the problem on a machine; no is the reason when nothing fits.
 func (p *Problem) best(ctx context.Context, m *Machine, budget int) (col *Column, r *planner.Request, no *planner.Infeasible, err error) {
-	paid := m.Cluster.NumGPUs()
-	if budget > 0 {
-		paid = min(paid, budget)
-	}
-	if p.GPUs > 0 {
-		paid = p.GPUs
-	}
+	paid := m.paid(p, budget)
 	req, err := p.request(m, budget)
 	if err != nil {
 		return nil, nil, nil, err

@@ -1,12 +1,15 @@
 package whatif
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"rankmap/internal/parallel"
 	"rankmap/internal/units"
 	"rankmap/layout"
+	"rankmap/topology"
 )
 
 // Difference is one thing in which a column is not like the first.
@@ -42,15 +45,15 @@ func diffColumns(a, b *Column, why string) []Difference {
 	}
 	text("machine.gpu", a.Machine.GPU, b.Machine.GPU, "")
 	text("infeasible", a.Infeasible, b.Infeasible, "")
+	if a.Predicted == nil || b.Predicted == nil {
+		return out
+	}
 	num("machine.gpus", float64(a.Machine.GPUs), float64(b.Machine.GPUs), "")
 	num("machine.lost", float64(a.Machine.Lost), float64(b.Machine.Lost), "")
 	num("machine.domainGpus", float64(a.Machine.DomainGPUs), float64(b.Machine.DomainGPUs), "")
 	num("machine.nvlinkGBps", a.Machine.NVLinkGBps, b.Machine.NVLinkGBps, "")
 	num("machine.networkGBps", a.Machine.NetworkGBps, b.Machine.NetworkGBps, "")
 	text("strategy", degrees(a.Strategy), degrees(b.Strategy), why)
-	if a.Predicted == nil || b.Predicted == nil {
-		return out
-	}
 	text("order", order(a.Strategy), order(b.Strategy), "")
 	num("gpus", float64(a.GPUs), float64(b.GPUs), "")
 	num("idle", float64(a.Idle), float64(b.Idle), "")
@@ -58,9 +61,9 @@ func diffColumns(a, b *Column, why string) []Difference {
 	num("batch", float64(x.Batch), float64(y.Batch), "")
 	num("ttftMs", x.TTFTMs, y.TTFTMs, "")
 	num("tpotMs", x.TPOTMs, y.TPOTMs, "")
-	num("stepMs", x.StepMs, y.StepMs, stepWhy(a, b))
+	num("stepMs", x.StepMs, y.StepMs, "")
 	num("tokensPerSecond", x.TokensPerSecond, y.TokensPerSecond, "")
-	num("tokensPerSecondPerGpu", x.TokensPerSecondPerGPU, y.TokensPerSecondPerGPU, "")
+	num("tokensPerSecondPerGpu", x.TokensPerSecondPerGPU, y.TokensPerSecondPerGPU, tokenWhy(a, b))
 	num("mfu", x.MFU, y.MFU, "")
 	num("memory.usedGB", a.Memory.UsedGB, b.Memory.UsedGB, "")
 	for _, k := range kindsOf(a, b) {
@@ -72,22 +75,57 @@ func diffColumns(a, b *Column, why string) []Difference {
 	return out
 }
 
-// stepWhy names the kind whose time changed most.
-func stepWhy(a, b *Column) string {
-	worst, by := "", 0.0
-	for _, k := range append([]string{"compute"}, kindsOf(a, b)...) {
-		if d := kindMs(b, k) - kindMs(a, k); abs(d) > abs(by) {
-			worst, by = k, d
-		}
+// clusterDiff lists in what a machine changed, under the name of a column. Changes that are alike but for numbers (eight
+// NICs of two nodes) share an entry, named after the first.
+func clusterDiff(column string, before, after *topology.Cluster) []Difference {
+	type kind struct{ what, before, after string }
+	digits := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if r >= '0' && r <= '9' {
+				return -1
+			}
+			return r
+		}, s)
 	}
-	if worst == "" {
+	var out []Difference
+	at, more := map[kind]int{}, map[kind]int{}
+	for _, d := range topology.Diff(before, after) {
+		k := kind{digits(d.What), d.Before, d.After}
+		if i, ok := at[k]; ok {
+			more[k]++
+			first, _, _ := strings.Cut(out[i].What, " (and ")
+			out[i].What = fmt.Sprintf("%s (and %d like it)", first, more[k])
+			continue
+		}
+		at[k] = len(out)
+		out = append(out, Difference{Column: column, What: "cluster " + d.What, Before: d.Before, After: d.After})
+	}
+	return out
+}
+
+// tokenWhy says what a token costs on both sides, in microseconds of all GPUs that are paid for, and which kinds of time
+// make the difference, largest first.
+func tokenWhy(a, b *Column) string {
+	per := func(c *Column, kind string) float64 { // share of the step times the cost of a token
+		return 1e6 / c.Predicted.TokensPerSecondPerGPU * kindMs(c, kind) / c.Predicted.StepMs
+	}
+	if a.Predicted.TokensPerSecondPerGPU == 0 || b.Predicted.TokensPerSecondPerGPU == 0 {
 		return ""
 	}
-	more := "more"
-	if by < 0 {
-		more = "less"
+	kinds := append([]string{"compute"}, kindsOf(a, b)...)
+	slices.SortStableFunc(kinds, func(x, y string) int {
+		return cmp.Compare(abs(per(b, y)-per(a, y)), abs(per(b, x)-per(a, x)))
+	})
+	total := func(c *Column) float64 { return 1e6 / c.Predicted.TokensPerSecondPerGPU }
+	s := fmt.Sprintf("a token costs %s GPU-us, was %s", units.Signif(total(b), 3), units.Signif(total(a), 3))
+	for i, k := range kinds {
+		d := per(b, k) - per(a, k)
+		if i == 2 || abs(d) < 0.02*abs(total(b)-total(a)) {
+			break
+		}
+		s += fmt.Sprintf("; %s %+.3g", k, d)
 	}
-	return fmt.Sprintf("%s takes %s %s", worst, ms(abs(by)), more)
+	return s
 }
 
 // kindsOf lists the kinds of communication of two columns.

@@ -19,9 +19,35 @@ type Machine struct {
 	// Grow returns the same kind of machine with at least that many GPUs, for sweeps over the number; nil where a source
 	// describes one machine of fixed size.
 	Grow func(gpus int) (*topology.Cluster, error)
+
+	limit int       // use at most this many GPUs; 0 = all
+	undo  []restore // takes changes back, last first
 }
 
-// usable lists the GPUs that are not bad.
+// changed says that Changes.Apply made the machine what it is.
+func (m *Machine) changed() bool { return len(m.undo) > 0 || m.limit > 0 }
+
+// paid is how many GPUs per-GPU figures count.
+func (m *Machine) paid(p *Problem, budget int) int {
+	n := m.Cluster.NumGPUs()
+	for _, most := range []int{budget, m.limit} {
+		if most > 0 {
+			n = min(n, most)
+		}
+	}
+	if p.GPUs > 0 {
+		return p.GPUs
+	}
+	return n
+}
+
+// restore takes one change back: an edit, or the whole cluster that was there.
+type restore struct {
+	edit topology.Edit
+	was  *topology.Cluster
+}
+
+// usable counts the GPUs that are not bad.
 func (m *Machine) usable() int {
 	n := 0
 	for id := range topology.GPUID(m.Cluster.NumGPUs()) {
@@ -55,6 +81,9 @@ type Problem struct {
 // request is what the planner needs to know for a machine. budget bounds the GPUs in use, first ones first; 0 = no bound.
 func (p *Problem) request(m *Machine, budget int) (planner.Request, error) {
 	c := m.Cluster
+	if m.limit > 0 && (budget == 0 || m.limit < budget) {
+		budget = m.limit
+	}
 	r := planner.Request{Cluster: c, Spec: p.Spec, Workload: p.Workload, Freedom: p.Freedom, GPUs: p.GPUs, Top: 3}
 	last := topology.GPUID(c.NumGPUs())
 	for id, n := topology.GPUID(0), 0; budget > 0 && id < last; id++ {

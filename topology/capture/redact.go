@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -24,8 +25,9 @@ func NewRedactor(salt []byte, hosts ...string) *Redactor {
 	for _, h := range hosts {
 		short, _, _ := strings.Cut(h, ".")
 		for _, name := range []string{h, short} {
-			if len(name) > 1 && !seen[strings.ToLower(name)] {
-				seen[strings.ToLower(name)] = true
+			low := strings.ToLower(name)
+			if len(name) > 2 && !seen[low] && !slices.Contains(plainWords, low) && strings.Trim(low, "0123456789") != "" {
+				seen[low] = true
 				r.hosts = append(r.hosts, name)
 			}
 		}
@@ -38,6 +40,11 @@ func NewRedactor(salt []byte, hosts ...string) *Redactor {
 	})
 	return r
 }
+
+// plainWords are words of the formats: a host called so is not identified by it, and replacing them would damage files.
+var plainWords = []string{"gpu", "nic", "node", "host", "localhost", "file", "link", "list", "hex", "error", "rankmap", "sysfs", "class", "device", "devices",
+	"bus", "pci", "name", "value", "code", "text", "nvidia", "infiniband", "ports", "rate", "state", "system", "kernel", "count", "fabric", "memory", "kind",
+	"version", "uuid", "driver", "library", "compute", "active", "down", "true", "false", "null", "nvml", "numa", "cpu", "net", "not", "supported"}
 
 // hash returns n hexadecimal digits for a value of a kind.
 func (r *Redactor) hash(kind, value string, n int) string {
@@ -65,14 +72,15 @@ func (r *Redactor) Name(kind, name string) string {
 
 // What Text finds. PCI addresses (0000:1a:00.0) and versions (28.43.2566) are none of these.
 var (
-	reUUID = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	reGUID = regexp.MustCompile(`(?i)\b[0-9a-f]{4}(?::[0-9a-f]{4}){3}\b`)
-	reHex  = regexp.MustCompile(`(?i)\b(?:0x)?[0-9a-f]{16}\b`)
-	reMAC  = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b`)
-	reIPv6 = regexp.MustCompile(`(?i)(?:\b[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}\b|\b(?:[0-9a-f]{1,4}:){1,6}:(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,5})?|::(?:ffff:)?[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6}\b`)
-	reIPv4 = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
-	reENX  = regexp.MustCompile(`(?i)\b(enx|wlx)[0-9a-f]{12}\b`)
-	reSN   = regexp.MustCompile(`(?i)\b(serial(?:[ _-]?(?:number|no|num))?\.?\s*[:=]\s*)([0-9A-Za-z-]{4,})`)
+	reUUID  = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	reShort = regexp.MustCompile(`\b(?:GPU|MIG)-[0-9a-fA-F][0-9a-fA-F-]*`)
+	reGUID  = regexp.MustCompile(`(?i)\b[0-9a-f]{4}(?::[0-9a-f]{4}){3}\b`)
+	reHex   = regexp.MustCompile(`(?i)\b(?:0x)?[0-9a-f]{16}\b`)
+	reMAC   = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b`)
+	reIPv6  = regexp.MustCompile(`(?i)(?:\b[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}\b|\b(?:[0-9a-f]{1,4}:){1,6}:(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,5})?|::(?:ffff:)?[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6}\b`)
+	reIPv4  = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
+	reENX   = regexp.MustCompile(`(?i)\b(enx|wlx)[0-9a-f]{12}\b`)
+	reSN    = regexp.MustCompile(`(?i)\b(serial(?:[ _-]?(?:number|no|num))?\.?\s*[:=]\s*)([0-9A-Za-z-]{4,})`)
 )
 
 func zero(s string) bool { return strings.Trim(s, "0-:.xX") == "" }
@@ -86,6 +94,12 @@ func (r *Redactor) Text(s string) string {
 	s = each(s, reUUID, func(m string) string {
 		h := r.hash("uuid", m, 32)
 		return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	})
+	s = reShort.ReplaceAllStringFunc(s, func(m string) string { // the beginning of a UUID, as CUDA_VISIBLE_DEVICES takes it
+		if len(m) >= len("GPU-")+36 {
+			return m
+		}
+		return m[:4] + r.hash("uuid", m, 12)
 	})
 	s = each(s, reIPv6, func(m string) string { return "ip-" + r.hash("ip", m, 12) })
 	s = each(s, reGUID, func(m string) string {

@@ -47,6 +47,7 @@ func Walk(api API) (*Result, error) {
 	}
 	w.paths()
 	w.peers()
+	w.lost()
 	w.pairs()
 	w.cliques()
 	w.report()
@@ -60,6 +61,8 @@ type walker struct {
 	links  [][]link
 	missed map[string][]int // question and reason -> devices
 	order  []string
+
+	lostPairs map[[2]int]bool // a < b
 }
 
 func (w *walker) fact(what, value string) {
@@ -95,6 +98,42 @@ func (w *walker) miss(dev int, what string, err error) {
 	}
 	if !slices.Contains(w.missed[key], dev) {
 		w.missed[key] = append(w.missed[key], dev)
+	}
+}
+
+// missPair notes a question about two devices without an answer. Which of them is lost, lost tells.
+func (w *walker) missPair(a, b int, what string, err error) {
+	var e *Error
+	if errors.As(err, &e) && (e.Code == CodeLost || e.Code == CodeResetRequired) {
+		if w.lostPairs == nil {
+			w.lostPairs = map[[2]int]bool{}
+		}
+		w.lostPairs[[2]int{min(a, b), max(a, b)}] = true
+		return
+	}
+	w.miss(a, what+" to some GPUs", err)
+}
+
+// lost finds the devices that were lost after their own questions: every question with another device fails.
+func (w *walker) lost() {
+	gpus := w.res.Node.GPUs
+	var found []int
+	for d := range gpus {
+		others, failed := 0, 0
+		for o := range gpus {
+			if o != d && gpus[o].Bad == "" {
+				others++
+				failed += map[bool]int{true: 1}[w.lostPairs[[2]int{min(d, o), max(d, o)}]]
+			}
+		}
+		if gpus[d].Bad == "" && others > 1 && failed == others {
+			found = append(found, d)
+		} else if gpus[d].Bad == "" && others == 1 && failed == 1 {
+			w.miss(d, "answer about pairs", errors.New("one of the two GPUs is lost"))
+		}
+	}
+	for _, d := range found {
+		w.bad(d, "the GPU is lost: it fell off the bus")
 	}
 }
 
@@ -202,10 +241,12 @@ func (w *walker) paths() {
 	for a := range m {
 		m[a] = make([]topology.PathKind, n)
 		for b := range a {
-			v, ok := ask(w, a, fmt.Sprintf("distance to GPU %d", b), func(int) (Ancestor, error) { return w.api.Ancestor(b, a) })
-			if ok {
-				m[a][b], m[b][a] = kinds[v], kinds[v]
+			v, err := w.api.Ancestor(b, a)
+			if err != nil {
+				w.missPair(b, a, "distance", err)
+				continue
 			}
+			m[a][b], m[b][a] = kinds[v], kinds[v]
 		}
 	}
 	w.res.Node.GPUPaths = m
@@ -221,8 +262,12 @@ func (w *walker) peers() {
 			if a == b {
 				continue
 			}
-			v, ok := ask(w, a, fmt.Sprintf("P2P status to GPU %d", b), func(int) (P2PStatus, error) { return w.api.P2P(a, b, P2PRead) })
-			if !ok || v == P2PUnknown {
+			v, err := w.api.P2P(a, b, P2PRead)
+			if err != nil {
+				w.missPair(a, b, "P2P status", err)
+				continue
+			}
+			if v == P2PUnknown {
 				continue
 			}
 			if asked++; v == P2POK {

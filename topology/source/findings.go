@@ -9,7 +9,6 @@ import (
 
 // findingKinds is the table of what only the comparison of sources can find, beside that of package topology.
 var findingKinds = []topology.FindingKind{
-	{ID: "driver-error", Severity: topology.SeverityError, Format: "%s", Next: "see dmesg for Xid messages; reset or replace the GPU"},
 	{ID: "sources-differ", Severity: topology.SeverityWarning, Format: "%s", Next: "the sources describe different moments or one of them is wrong: look again at both"},
 	{ID: "fabric-unhealthy", Severity: topology.SeverityError, Format: "the NVLink fabric reports: %s", Next: "see nvidia-smi -q, section Fabric; take the tray out of the partition until it is repaired"},
 	{ID: "ports-down", Severity: topology.SeverityWarning, Format: "all %d ports are down: no usable network", Next: "check cables and the subnet manager; see ibstat"},

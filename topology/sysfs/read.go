@@ -188,8 +188,8 @@ func (r *reader) applyPaths(n *topology.NodeClass, devs []*Device) (differences 
 	return differences
 }
 
-// numberRails numbers the NICs that are nearest to some GPU, below a common host bridge, in their order; the others
-// (storage, management) carry no rail. Where no NIC is near, all keep an unknown rail and get it by position. A NIC that
+// numberRails numbers the NICs that share a PCIe switch with some GPU, or are nearest to one below its host bridge, in
+// their order; the others (storage, management) carry no rail. Where no NIC is near, all keep an unknown rail and get it by position. A NIC that
 // is down keeps its number, so that the rails of equal nodes stay the same.
 func numberRails(n *topology.NodeClass) {
 	near := make([]bool, len(n.NICs))
@@ -202,7 +202,7 @@ func numberRails(n *topology.NodeClass) {
 			}
 		}
 		for x, k := range n.NICPaths[g] {
-			if k == best && (k == topology.PathPIX || k == topology.PathPXB || k == topology.PathPHB) {
+			if k == topology.PathPIX || k == topology.PathPXB || k == topology.PathPHB && k == best {
 				near[x], some = true, true
 			}
 		}

@@ -39,7 +39,7 @@ type bandSource struct {
 	share float64
 }
 
-// bands computes the intervals of a system's profile. A version that was not measured is taken as half like a new run of one
+// bands computes the intervals of a system's profile. A version that was not measured is taken as a third like a new run of one
 // that was: the versions at hand lie two to four minor numbers apart, which few users' do.
 func (fs *folds) bands(system string) []hardware.Band {
 	var out []hardware.Band
@@ -48,7 +48,7 @@ func (fs *folds) bands(system string) []hardware.Band {
 		sources    []bandSource
 	}{
 		{"measured", []bandSource{{fs.run, 1}}},
-		{"version", []bandSource{{fs.run, 0.55}, {fs.version, 0.45}}},
+		{"version", []bandSource{{fs.run, 0.3}, {fs.version, 0.7}}},
 		{"calibrated", []bandSource{{fs.ranks4, 0.5}, {fs.ranks2, 0.25}, {fs.ranks8, 0.25}}},
 		{"sibling", []bandSource{{fs.sibling, 1}}},
 		{"generation", []bandSource{{fs.generation, 1}}},

@@ -71,7 +71,7 @@ func plain(s []sourced, keep func(*sourced) bool) []collective.Point {
 
 // fabricFold leaves each site out in turn and predicts its tables from the others; a fabric seen at one site only is
 // predicted from all RDMA sites.
-func fabricFold(name string, points, all []sourced, profiles *hardware.Profiles) *fold {
+func fabricFold(name string, kinds []string, points, all []sourced, profiles *hardware.Profiles) *fold {
 	f := &fold{name: "network " + name + ", one site left out"}
 	sites := map[string]bool{}
 	for i := range points {
@@ -80,7 +80,7 @@ func fabricFold(name string, points, all []sourced, profiles *hardware.Profiles)
 	for _, site := range sortedKeys(sites) {
 		others := func(s *sourced) bool { return s.site != site }
 		rdma := collective.FitFabric(hardware.FabricProfile{}, plain(all, others), profiles, hardware.FabricParams{})
-		fit := collective.FitFabric(hardware.FabricProfile{}, plain(points, others), profiles, rdma.Params)
+		fit := collective.FitFabric(hardware.FabricProfile{Kinds: kinds}, plain(points, others), profiles, rdma.Params)
 		for i := range points {
 			if points[i].site != site {
 				continue
@@ -110,7 +110,7 @@ func writeFabrics(rows []measured.Row, profiles *hardware.Profiles, out string) 
 		if k.name == "rdma" {
 			centre = f.Params
 		}
-		cross := fabricFold(k.name, byFabric[key], byFabric["rdma"], profiles)
+		cross := fabricFold(k.name, k.kinds, byFabric[key], byFabric["rdma"], profiles)
 		f.Bands = fabricBands(k.name, cross)
 		var b bytes.Buffer
 		if err := hardware.WriteProfile(&b, f, "Fitted profile of a network between nodes. Units: us. Regenerate with make profiles."); err != nil {
@@ -161,7 +161,7 @@ func scoreFabrics(w io.Writer, rows []measured.Row, profiles *hardware.Profiles,
 		if len(k.kinds) > 0 {
 			key = k.kinds[0]
 		}
-		f := fabricFold(k.name, byFabric[key], byFabric["rdma"], profiles)
+		f := fabricFold(k.name, k.kinds, byFabric[key], byFabric["rdma"], profiles)
 		n, m, p := summary(f.res)
 		if _, err := fmt.Fprintf(w, "%-42s %6d %6.1f%% %6.1f%%\n", f.name, n, m, p); err != nil {
 			return err

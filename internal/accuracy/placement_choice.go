@@ -1,0 +1,234 @@
+package accuracy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rankmap/internal/parallel"
+	"rankmap/internal/units"
+	"rankmap/layout"
+	"rankmap/model"
+	"rankmap/planner"
+)
+
+// tuple is what a published decision is compared by.
+type tuple struct{ tp, pp, cp, ep int }
+
+func tupleOf(st parallel.Strategy) tuple { return tuple{st.TP, st.PP, st.CP, st.EP} }
+
+func (t tuple) String() string {
+	var b []string
+	for _, d := range []struct {
+		name string
+		n    int
+	}{{"tp", t.tp}, {"pp", t.pp}, {"cp", t.cp}, {"ep", t.ep}} {
+		if d.n > 1 {
+			b = append(b, fmt.Sprintf("%s%d", d.name, d.n))
+		}
+	}
+	if len(b) == 0 {
+		return "data parallel"
+	}
+	return strings.Join(b, " ")
+}
+
+// Choice is one published decision against ours.
+type Choice struct {
+	ID, Family, Model, GPU, Task string
+	GPUs                         int
+	Row, Ours                    string  // degrees
+	Rank                         int     // place of the row's tuple among ours, from 1; 0 = the search drops it
+	Of                           int     // distinct tuples that fit
+	Ratio                        float64 // predicted cost of the row's layout over our best
+	Fits                         bool    // the row's layout fits the memory as we count it
+	Reason                       string  // why we disagree; empty when the row is our best
+}
+
+// rankingKey is what a ranking depends on.
+type rankingKey struct {
+	model string
+	site  *site
+	work  layout.Workload
+	held  planner.Held
+	gpus  int
+}
+
+// ranking searches the request of a job, once for all rows that share it.
+func (c *Placer) ranking(ctx context.Context, j *job) (*planner.Ranking, error) {
+	key := rankingKey{j.row.Model + "|" + j.spec.Name, j.site, j.work, j.held, j.row.GPUs}
+	if k := c.rankings[key]; k != nil {
+		return k, nil
+	}
+	r := j.site.request(j.spec)
+	r.Workload, r.Held, r.GPUs = j.work, j.held, j.row.GPUs
+	k, err := planner.Rank(ctx, r)
+	if err == nil {
+		c.rankings[key] = k
+	}
+	return k, err
+}
+
+// price prices a row's own layout.
+func (c *Placer) price(j *job) (*planner.Outcome, error) {
+	r := j.site.request(j.spec)
+	r.Workload, r.GPUs = j.work, j.row.GPUs
+	k, err := planner.NewRanking(r)
+	if err != nil {
+		return nil, err
+	}
+	return k.Price(j.strategy, j.exact, 0)
+}
+
+// choice finds the row's tuple in our ranking.
+func (c *Placer) choice(ctx context.Context, j *job) (Choice, *planner.Outcome, error) {
+	p := j.row
+	ch := Choice{ID: p.ID, Family: p.Family(), Model: p.Model, GPU: p.GPU, Task: p.Task, GPUs: p.GPUs, Row: tupleOf(j.strategy).String()}
+	k, err := c.ranking(ctx, j)
+	if err != nil {
+		return ch, nil, err
+	}
+	var tuples []tuple
+	var first []*planner.Outcome
+	for _, o := range k.Outcomes {
+		if t := tupleOf(o.Strategy); !slices.Contains(tuples, t) {
+			tuples, first = append(tuples, t), append(first, o)
+		}
+	}
+	ch.Of = len(tuples)
+	own, err := k.Price(j.strategy, j.exact, 0)
+	if err != nil {
+		ch.Reason = err.Error()
+		if len(first) > 0 {
+			ch.Ours = tuples[0].String()
+		}
+		return ch, nil, nil
+	}
+	ch.Fits = own.Memory.Total() <= k.Capacity()
+	if len(tuples) == 0 {
+		ch.Reason = fmt.Sprintf("nothing fits as we count memory; the row needs %s of %s", own.Memory.Total().Decimal(), k.Capacity().Decimal())
+		return ch, own, nil
+	}
+	ch.Ours = tuples[0].String()
+	ch.Rank = slices.Index(tuples, tupleOf(j.strategy)) + 1
+	best := first[0]
+	ch.Ratio = own.CostRatio(best)
+	full, err := k.Price(best.Strategy, heldOf(best.Strategy, j.held), best.Batch)
+	if err != nil {
+		return ch, nil, err
+	}
+	if ch.Rank > 0 && first[ch.Rank-1].CostRatio(best) < ch.Ratio && ch.Rank == 1 {
+		ch.Reason = fmt.Sprintf("same degrees; %s", settings(best.Strategy, own.Strategy))
+	} else if ch.Rank != 1 {
+		ch.Reason = reason(own, full, k.Capacity(), ch)
+	}
+	return ch, own, nil
+}
+
+// heldOf holds everything that a found strategy settled.
+func heldOf(st parallel.Strategy, h planner.Held) planner.Held {
+	h.MicroBatch, h.Interleave, h.ZeRO = st.MicroBatch, st.Interleave, st.ZeRO
+	if h.Recompute = st.Recompute; h.Recompute == "" {
+		h.Recompute = "none"
+	}
+	return h
+}
+
+// settings names what differs beside the degrees.
+func settings(ours, row parallel.Strategy) string {
+	var b []string
+	add := func(name string, a, x any) {
+		if a != x {
+			b = append(b, fmt.Sprintf("%s %v instead of %v", name, a, x))
+		}
+	}
+	none := func(s string) string {
+		if s == "" {
+			return "none"
+		}
+		return s
+	}
+	add("virtual stages", max(ours.Interleave, 1), max(row.Interleave, 1))
+	add("recomputation", none(ours.Recompute), none(row.Recompute))
+	add("micro-batch", ours.MicroBatch, row.MicroBatch)
+	add("ZeRO", ours.ZeRO, row.ZeRO)
+	add("expert-tp", ours.ExpertTP, row.ExpertTP)
+	if len(b) == 0 {
+		return "another order of ranks"
+	}
+	return "we take " + strings.Join(b, ", ")
+}
+
+// reason says, from the parts of the price, why our best beats the row.
+func reason(row, best *planner.Outcome, capacity units.Bytes, ch Choice) string {
+	var b []string
+	if need := row.Memory.Total(); need > capacity {
+		b = append(b, fmt.Sprintf("the row's memory would be %.0f of %.0f GB (%s)", float64(need)/1e9, float64(capacity)/1e9, largest(row.Memory)))
+	}
+	per := func(o *planner.Outcome) map[string]float64 {
+		m := map[string]float64{}
+		for _, p := range o.Step.Parts {
+			m[kindName(p.Kind)] += p.Band.Time.Seconds() / float64(max(o.Batch, 1))
+		}
+		return m
+	}
+	x, y := per(row), per(best)
+	total := 0.0
+	for _, v := range x {
+		total += v
+	}
+	save, saved, pay, paid := "", 0.0, "", 0.0
+	for _, k := range kindNames {
+		switch d := (x[k] - y[k]) / total; {
+		case d > saved:
+			save, saved = k, d
+		case -d > paid:
+			pay, paid = k, -d
+		}
+	}
+	s := fmt.Sprintf("%s would save %.0f %% of the row's step in %s", ch.Ours, 100*saved, save)
+	if saved < 0.005 {
+		s = fmt.Sprintf("%s costs as much in every part", ch.Ours)
+	} else if paid >= 0.005 {
+		s += fmt.Sprintf(" and pay %.0f %% more %s", 100*paid, pay)
+	}
+	return strings.Join(append(b, s), "; ")
+}
+
+// kindNames are the parts of a step in words.
+var kindNames = []string{"computation", "tensor-parallel traffic", "expert traffic", "context-parallel traffic", "pipeline traffic", "pipeline bubble", "gradient traffic", "engine overhead"}
+
+func kindName(kind string) string {
+	switch kind {
+	case "compute":
+		return kindNames[0]
+	case "tp":
+		return kindNames[1]
+	case "ep", "expert-tp":
+		return kindNames[2]
+	case "cp":
+		return kindNames[3]
+	case "pp":
+		return kindNames[4]
+	case "bubble":
+		return kindNames[5]
+	case "dp", "expert-dp":
+		return kindNames[6]
+	}
+	return kindNames[7]
+}
+
+// largest names the largest part of memory.
+func largest(m model.Memory) string {
+	name, most := "weights", m.Weights
+	for _, p := range []struct {
+		name string
+		b    units.Bytes
+	}{{"KV cache", m.KV}, {"activations", m.Activations}, {"logits", m.Logits}, {"gradients", m.Gradients}, {"optimizer", m.Optimizer}} {
+		if p.b > most {
+			name, most = p.name, p.b
+		}
+	}
+	return fmt.Sprintf("%s %.0f GB", name, float64(most)/1e9)
+}

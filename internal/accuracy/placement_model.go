@@ -1,0 +1,151 @@
+package accuracy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"rankmap/internal/measured"
+	"rankmap/model"
+)
+
+// Models finds the networks that placements name.
+type Models struct {
+	Map     map[string]measured.ModelMap // by the name in the table
+	Folders []fs.FS                      // where the configurations of Map lie, tried in order
+	Configs fs.FS                        // models/NAME/config.json of the program, for truncated models
+}
+
+// knownShapes are networks that tables name without a configuration, with where their shape was published.
+var knownShapes = map[string]string{
+	// Brown et al. 2020, table 2.1; vocabulary padded as Megatron-LM pads it for 8 ways.
+	"GPT 175B":   "hidden=12288 layers=96 heads=96 vocab=51200",
+	"GPT-3 175B": "hidden=12288 layers=96 heads=96 vocab=51200",
+	// Narayanan et al. 2021 (arXiv 2104.04473), tables 1 and 2.
+	"GPT 174.6B": "hidden=12288 layers=96 heads=96 vocab=51200",
+	"GPT 529.6B": "hidden=20480 layers=105 heads=128 vocab=51200",
+	// Smith et al. 2022 (arXiv 2201.11990), section 3.
+	"GPT 530B":    "hidden=20480 layers=105 heads=128 vocab=51200",
+	"MT-NLG 530B": "hidden=20480 layers=105 heads=128 vocab=51200",
+	// Megatron-LM README, strong scaling: the 175B network with a vocabulary of 131,072.
+	"GPT-3 177B": "hidden=12288 layers=96 heads=96 vocab=131072",
+	// Zhang et al. 2022 (arXiv 2205.01068), table 1.
+	"OPT-175B": "hidden=12288 layers=96 heads=96 vocab=50272",
+	// Nemotron-4 340B technical report (arXiv 2406.11704), table 1.
+	"Nemotron-4-340B": `{"model_type":"nemotron","hidden_size":18432,"intermediate_size":73728,"num_hidden_layers":96,"num_attention_heads":96,"num_key_value_heads":8,"head_dim":192,"vocab_size":256000}`,
+}
+
+// bloomShapes are the trial networks before BLOOM by the size in their name: layers, hidden size, heads. From
+// bigscience-workshop/bigscience train/tr11-176B-ml/chronicles-prequel.md, which states them above its tables; those of
+// the first tables (183B to 205B at hidden size 14400) follow from the depth that its pipeline divides. Vocabulary 250k.
+// Two networks are called 182B; they cost within 1 % of each other and the deeper is meant here.
+var bloomShapes = map[string][3]int{
+	"18B": {6, 14336, 64}, "20B": {8, 14400, 32}, "176B": {70, 14336, 64}, "177B": {96, 12288, 64}, "178B": {82, 13312, 64},
+	"181B": {72, 14336, 64}, "182B": {84, 13312, 64}, "183B": {72, 14400, 96}, "184B": {100, 12288, 64}, "187B": {80, 13824, 64},
+	"191B": {77, 14400, 96}, "194B": {78, 14400, 96}, "195B": {77, 14400, 96}, "196B": {84, 13824, 64}, "200B": {80, 14400, 96},
+	"203B": {94, 13312, 64}, "205B": {81, 14400, 96},
+}
+
+var (
+	bloomName = regexp.MustCompile(`^GPT (\d+B) \(BLOOM pre-study\)$`)
+	truncated = regexp.MustCompile(`^llama3_(\d+b) truncated to (\d+) layers$`)
+	headsNote = regexp.MustCompile(`\bheads (\d+)\b`)
+)
+
+// find returns the network of a row. The error is a reason to skip it.
+func (m *Models) find(p *measured.Placement) (*model.Spec, error) {
+	known, listed := m.Map[p.Model]
+	switch {
+	case known.Config != "":
+		for _, f := range m.Folders {
+			s, err := model.LoadFile(f, known.Config, model.Options{})
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("configuration %s cannot be read", known.Config)
+			}
+			return s, nil
+		}
+		return nil, fmt.Errorf("configuration %s is not at hand", known.Config)
+	case known.Shape != "":
+		return shapeSpec(p.Model, known.Shape)
+	}
+	if s, ok := knownShapes[p.Model]; ok {
+		return shapeSpec(p.Model, s)
+	}
+	if b := bloomName.FindStringSubmatch(p.Model); b != nil {
+		if s, ok := bloomShapes[b[1]]; ok {
+			heads := s[2]
+			if h := headsNote.FindStringSubmatch(p.Note); h != nil {
+				heads, _ = strconv.Atoi(h[1])
+			}
+			return shapeSpec(p.Model, fmt.Sprintf("hidden=%d layers=%d heads=%d vocab=250880", s[1], s[0], heads))
+		}
+	}
+	if t := truncated.FindStringSubmatch(p.Model); t != nil {
+		return m.cut("llama-3.1-"+t[1], t[2])
+	}
+	if !listed {
+		return nil, fmt.Errorf("model %q is not in the model map", p.Model)
+	}
+	return nil, fmt.Errorf("model %q has neither a configuration nor a known shape", p.Model)
+}
+
+// cut is a model of the program with fewer layers.
+func (m *Models) cut(name, layers string) (*model.Spec, error) {
+	file := path.Join("models", name, "config.json")
+	f, err := m.Configs.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("model %q is not built in", name)
+	}
+	defer func() { _ = f.Close() }()
+	var c map[string]any
+	if err := json.NewDecoder(io.LimitReader(f, 1<<22)).Decode(&c); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	c["num_hidden_layers"], _ = strconv.Atoi(layers)
+	data, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	return model.Parse(bytes.NewReader(data), name, model.Options{})
+}
+
+// shapeSpec reads "hidden=2048 layers=24 heads=16 vocab=51200 mlp=4h gelu", or JSON of config.json's form.
+func shapeSpec(name, shape string) (*model.Spec, error) {
+	if strings.HasPrefix(shape, "{") {
+		return model.Parse(strings.NewReader(shape), name, model.Options{})
+	}
+	c := map[string]any{"model_type": "gpt3"}
+	for _, f := range strings.Fields(shape) {
+		k, v, _ := strings.Cut(f, "=")
+		key := map[string]string{"hidden": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads", "vocab": "vocab_size"}[k]
+		switch {
+		case key != "":
+			n, err := strconv.Atoi(v)
+			if err != nil {
+				return nil, fmt.Errorf("shape %q: %s is not a number", shape, k)
+			}
+			c[key] = n
+		case k == "mlp" && v != "4h" || k != "mlp" && k != "gelu":
+			return nil, fmt.Errorf("shape %q: %s is not understood", shape, f)
+		}
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	s, err := model.Parse(bytes.NewReader(data), name, model.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("shape %q: %w", shape, err)
+	}
+	return s, nil
+}
