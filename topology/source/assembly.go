@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"rankmap/topology"
 )
@@ -97,11 +98,10 @@ func (a *assembly) cluster(nodes []topology.DiscoveredNode, gs []group) error {
 		if o.Nodes > 0 && o.Nodes != len(net.Hosts) {
 			return fmt.Errorf("--nodes %d: the network description lists %d hosts: leave out --nodes", o.Nodes, len(net.Hosts))
 		}
-		c, err := topology.Spread(nodes[0].Class, net, o.Catalog)
+		c, err := a.spread(&nodes[0], net)
 		if err != nil {
 			return a.place(err)
 		}
-		c.Facts = append(c.Facts, nodes[0].Facts...)
 		a.warn(fmt.Sprintf("%s describes one node: each of the network's %d hosts is taken to be equal to it", gs[0].parts[0].file, len(net.Hosts)))
 		return a.res.finish(c, o)
 	case one && net != nil && o.Nodes > 1:
@@ -124,6 +124,47 @@ func (a *assembly) cluster(nodes []topology.DiscoveredNode, gs []group) error {
 		return a.place(err)
 	}
 	return a.res.finish(c, o)
+}
+
+// spread gives every host of the network the one node that is described. The NVLink fabric identity of that node is not
+// the others': the network says which hosts share one, or nobody does.
+func (a *assembly) spread(d *topology.DiscoveredNode, net *topology.FabricMap) (*topology.Cluster, error) {
+	class := d.Class
+	class.GPUs = slices.Clone(class.GPUs)
+	one, stated := true, d.Clique != ""
+	for i := range class.GPUs {
+		one = one && class.GPUs[i].Clique == class.GPUs[0].Clique
+		stated = stated || class.GPUs[i].Clique != ""
+	}
+	for i := range class.GPUs {
+		if one {
+			class.GPUs[i].Clique = ""
+		}
+	}
+	if stated && !slices.ContainsFunc(net.Hosts, func(h topology.FabricHost) bool { return h.Clique != "" }) {
+		a.warn("the network description names no NVLink domains: NVLink is taken to end in each host")
+	}
+	if len(net.Ports) > 0 || len(net.Hosts) < 2 {
+		c, err := topology.Spread(class, net, a.opts.Catalog)
+		if err == nil {
+			c.Facts = append(c.Facts, d.Facts...)
+		}
+		return c, err
+	}
+	// Without cables all hosts are equal: two of them settle the class, the others only have places.
+	few := *net
+	few.Hosts = net.Hosts[:2]
+	c, err := topology.Spread(class, &few, a.opts.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	c.Name = strconv.Itoa(len(net.Hosts)) + " nodes"
+	c.Nodes = make([]topology.Node, len(net.Hosts))
+	for i, h := range net.Hosts {
+		c.Nodes[i] = topology.Node{Name: h.Host, Leaf: h.Leaf, Pod: h.Pod, Rack: h.Rack, Clique: h.Clique}
+	}
+	c.Facts = append(c.Facts, d.Facts...)
+	return c, c.Finish(a.opts.Catalog)
 }
 
 // place says which sources a problem of the merged machine comes from.
