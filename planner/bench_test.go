@@ -75,6 +75,7 @@ func BenchmarkMTNLG(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(p.Searched.Priced), "priced")
+		b.ReportMetric(float64(p.Searched.Bounded), "bounded")
 		b.ReportMetric(float64(p.Searched.Strategies), "strategies")
 	}
 }

@@ -19,7 +19,7 @@ type comm struct {
 	pricer collective.Pricer
 	launch collective.Launch
 	kinds  [numKinds]*kindComm
-	cache  map[commKey]collective.Estimate
+	ends   *kindComm // first and last stages: tied embeddings
 }
 
 // numKinds bounds the group kinds of package parallel.
@@ -29,10 +29,10 @@ const numKinds = int(parallel.ExpertDP) + 1
 type kindComm struct {
 	members  [][]topology.GPUID
 	siblings [][][]topology.GPUID
+	prices   map[priceKey]collective.Estimate
 }
 
-type commKey struct {
-	kind  parallel.Dim
+type priceKey struct {
 	op    parallel.Op
 	bytes units.Bytes
 	dtype string
@@ -40,25 +40,21 @@ type commKey struct {
 
 // newComm prepares a seating for pricing; groups are worked out when a kind is first asked for.
 func newComm(s *seating, p collective.Pricer, launch collective.Launch, st parallel.Strategy) *comm {
-	return &comm{st: st, seats: s, pricer: p, launch: launch, cache: map[commKey]collective.Estimate{}}
+	return &comm{st: st, seats: s, pricer: p, launch: launch}
 }
 
 // price is the step.Comm of this seating.
 func (m *comm) price(op model.CollectiveOp) (collective.Estimate, error) {
-	k := commKey{op.Group, op.Op, op.Bytes, op.DType}
-	if e, ok := m.cache[k]; ok {
+	kc := m.groups(&op)
+	k := priceKey{op.Op, op.Bytes, op.DType}
+	if e, ok := kc.prices[k]; ok {
 		return e, nil
-	}
-	kc := m.kinds[op.Group]
-	if kc == nil {
-		kc = m.seats.distinct(m.st, op.Group)
-		m.kinds[op.Group] = kc
-	}
-	if op.Group == parallel.PP && op.Op != parallel.SendRecv {
-		kc = m.seats.ends(m.st)
 	}
 	if len(kc.members) == 0 {
 		return collective.Estimate{}, fmt.Errorf("%s: the strategy has no %s group", op.Name, op.Group)
+	}
+	if op.Op == parallel.SendRecv && op.Group != parallel.PP {
+		kc = kc.pairs()
 	}
 	var worst collective.Estimate
 	for i, l := range kc.members {
@@ -72,6 +68,41 @@ func (m *comm) price(op model.CollectiveOp) (collective.Estimate, error) {
 			worst = e
 		}
 	}
-	m.cache[k] = worst
+	if kc.prices == nil {
+		kc.prices = map[priceKey]collective.Estimate{}
+	}
+	kc.prices[k] = worst
 	return worst, nil
+}
+
+// groups returns the groups that a collective runs on.
+func (m *comm) groups(op *model.CollectiveOp) *kindComm {
+	if op.Group == parallel.PP && op.Op != parallel.SendRecv {
+		if m.ends == nil {
+			m.ends = m.seats.ends(m.st)
+		}
+		return m.ends
+	}
+	kc := m.kinds[op.Group]
+	if kc == nil {
+		kc = m.seats.family(m.st, op.Group)
+		m.kinds[op.Group] = kc
+	}
+	return kc
+}
+
+// pairs are the neighbours inside the groups of a kind, which pass something on from rank to rank.
+func (k *kindComm) pairs() *kindComm {
+	out := &kindComm{}
+	for i, l := range k.members {
+		for a := range len(l) - 1 {
+			out.members = append(out.members, l[a:a+2])
+			var others [][]topology.GPUID
+			for _, s := range k.siblings[i] {
+				others = append(others, s[a:a+2])
+			}
+			out.siblings = append(out.siblings, others)
+		}
+	}
+	return out
 }

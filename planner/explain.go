@@ -35,8 +35,8 @@ func (s *search) explain(p *Plan) []string {
 		}
 	}
 	out = append(out, s.crossings(b)...)
-	out = append(out, fmt.Sprintf("searched %d strategies (%d broke a rule of the model, %d did not fit memory, %d missed a limit), %d priced steps",
-		s.counts.Strategies, s.counts.ByRule, s.counts.ByMemory, s.counts.ByLimit, s.counts.Priced))
+	out = append(out, fmt.Sprintf("searched %d strategies (%d broke a rule of the model, %d did not fit memory, %d missed a limit), %d priced steps, %d more ruled out by their kernels alone",
+		s.counts.Strategies, s.counts.ByRule, s.counts.ByMemory, s.counts.ByLimit, s.counts.Priced, s.counts.Bounded))
 	return out
 }
 

@@ -178,7 +178,7 @@ func (s *seating) swapped(i, j int) *seating {
 			t.rankOf[t.gpus[p]] = int32(p)
 		}
 	}
-	t.period = t.n
+	t.period, t.known = t.n, nil
 	return &t
 }
 
@@ -263,7 +263,7 @@ func (s *seating) with(ids []topology.GPUID) *seating {
 	for r, id := range ids {
 		t.rankOf[id] = int32(r)
 	}
-	t.period = t.n
+	t.period, t.known = t.n, nil
 	return &t
 }
 

@@ -99,7 +99,7 @@ func (s *search) mostBatch(st parallel.Strategy) int {
 // seatedOn returns the seating with rank i on ids[i], the other usable GPUs idle behind them.
 func (s *seating) seatedOn(ids []topology.GPUID) *seating {
 	t := *s
-	t.n = len(ids)
+	t.n, t.known = len(ids), nil
 	t.rankOf = make([]int32, len(s.rankOf))
 	for i := range t.rankOf {
 		t.rankOf[i] = -1

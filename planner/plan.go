@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"rankmap/collective"
+	"rankmap/internal/engine"
 	"rankmap/internal/parallel"
 	"rankmap/internal/units"
 	"rankmap/layout"
@@ -48,7 +49,8 @@ type Request struct {
 	PeakFLOPS float64     // dense FLOP/s of one GPU in the compute type, for MFU; 0 = no MFU
 	Top       int         // losers to keep; 0 = 5
 	Explain   bool
-	Held      Held // training: what the run has settled beforehand
+	Held      Held           // training: what the run has settled beforehand
+	Engine    *engine.Engine // search only what this engine can run; nil = anything
 }
 
 // Outcome is one strategy at one batch.
@@ -99,6 +101,7 @@ type Counts struct {
 	ByMemory   int // dropped by memory
 	ByLimit    int // dropped by TTFT or TPOT limits
 	Priced     int // strategies x orders x batches priced
+	Bounded    int // variants dropped because their kernels alone take longer than the losers shown
 }
 
 // Infeasible is the result of a search that found nothing.

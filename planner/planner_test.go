@@ -283,6 +283,6 @@ func permuted(s *seating) *seating {
 	for r, id := range t.gpus {
 		t.rankOf[id] = int32(r)
 	}
-	t.period = t.n
+	t.period, t.known = t.n, nil
 	return &t
 }

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"rankmap/internal/engine"
 	"rankmap/internal/parallel"
 	"rankmap/internal/units"
 	"rankmap/model"
@@ -95,6 +96,9 @@ type search struct {
 	stopped bool
 	kernels map[kernelKey]kernelPrice
 	scratch step.Scratch
+	bar     *float64 // see worthwhile
+	barAt   int
+	facts   *engine.Facts // of the target; nil until asked
 }
 
 type kernelKey struct {
@@ -168,6 +172,11 @@ func (s *search) consider(st parallel.Strategy) error {
 		s.losers = append(s.losers, Loser{Strategy: st, Why: v[0].String()})
 		return nil
 	}
+	if why := s.refused(st); why != "" {
+		s.counts.ByRule++
+		s.losers = append(s.losers, Loser{Strategy: st, Why: why})
+		return nil
+	}
 	if s.Workload.Task == string(TrainStep) {
 		return s.considerTraining(st)
 	}
@@ -233,6 +242,9 @@ func (s *search) bestOrder(st parallel.Strategy, batch int) (*comm, parallel.Str
 	bestT := math.Inf(1)
 	for _, seats := range s.seatingsFor(st) {
 		for _, o := range orders(st) {
+			if s.Engine != nil && !s.Engine.Permits(o, st) {
+				continue
+			}
 			cand := st
 			cand.Order = o
 			cm := newComm(seats, s.Pricer, graphLaunch, cand)

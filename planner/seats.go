@@ -20,6 +20,14 @@ type seating struct {
 	// where several leaves exist); others never (period = n).
 	period int
 	loaded bool // leaves are oversubscribed: groups of one leaf disturb each other
+	known  map[familyKey]*kindComm
+}
+
+// familyKey identifies the groups of a kind by their arithmetic: strategies that agree in it have the same groups, and
+// pay the same for the same collective.
+type familyKey struct {
+	pairs        bool // neighbours of a pipeline
+	size, stride int
 }
 
 // newSeating lists the usable GPUs of a cluster.
@@ -51,6 +59,7 @@ func (s *seating) take(n int) *seating {
 		t.rankOf[id] = int32(r)
 	}
 	t.period = t.findPeriod()
+	t.known = map[familyKey]*kindComm{}
 	return &t
 }
 
@@ -119,6 +128,21 @@ func (s *seating) signature(ranks []int) uint64 {
 		}
 	}
 	return h
+}
+
+// family is distinct, remembered for every strategy with the same groups.
+func (s *seating) family(st parallel.Strategy, kind parallel.Dim) *kindComm {
+	stride, ok := st.Arithmetic(kind)
+	if !ok || s.known == nil {
+		return s.distinct(st, kind)
+	}
+	k := familyKey{kind == parallel.PP, st.Size(kind), stride}
+	kc := s.known[k]
+	if kc == nil {
+		kc = s.distinct(st, kind)
+		s.known[k] = kc
+	}
+	return kc
 }
 
 // distinct returns the groups of a kind that could differ. For pipelines these are the pairs of stages that talk.

@@ -2,6 +2,8 @@ package planner
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"rankmap/internal/parallel"
 	"rankmap/model"
@@ -41,6 +43,9 @@ func (s *search) trainVariants(st parallel.Strategy) []parallel.Strategy {
 				}
 				x := st
 				x.Interleave, x.MicroBatch, x.Recompute = v, mb, r
+				if s.Engine != nil && s.refused(x) != "" {
+					continue
+				}
 				out = append(out, x)
 			}
 		}
@@ -75,6 +80,7 @@ func (s *search) considerTraining(st parallel.Strategy) error {
 	var best *Outcome
 	var cm *comm
 	var order []parallel.Dim
+	pruned := false
 	if s.Held.ZeRO == 0 {
 		variants = append(variants, sharded(variants)...)
 	}
@@ -86,6 +92,15 @@ func (s *search) considerTraining(st parallel.Strategy) error {
 			if s.minNeed == 0 || need < s.minNeed {
 				s.minNeed, s.minAt = need, v
 			}
+			continue
+		}
+		floor, err := step.TrainFloor(s.trainInput(v, nil))
+		if err != nil {
+			return err
+		}
+		if floor.Seconds() > s.worthwhile() {
+			s.counts.Bounded++
+			pruned = true
 			continue
 		}
 		if cm == nil {
@@ -105,6 +120,9 @@ func (s *search) considerTraining(st parallel.Strategy) error {
 			best = o
 		}
 	}
+	if best == nil && pruned {
+		return nil // even without communication it loses to the losers that are shown
+	}
 	if best == nil {
 		s.counts.ByMemory++
 		s.losers = append(s.losers, Loser{Strategy: st, Why: fmt.Sprintf("needs more than %s a GPU even with full recomputation", s.Capacity.Decimal())})
@@ -114,14 +132,38 @@ func (s *search) considerTraining(st parallel.Strategy) error {
 	return nil
 }
 
+// trainInput is the training step of a variant.
+func (s *search) trainInput(st parallel.Strategy, price step.Comm) step.TrainInput {
+	return step.TrainInput{
+		Input:        step.Input{Spec: s.Spec, Strategy: st, Work: s.trainWork(st), Kernel: s.kernel(model.Train), Comm: price, Scratch: &s.scratch},
+		MicroBatches: s.Workload.Batch / st.DP / st.MicroBatch,
+	}
+}
+
+// worthwhile is the score from which on a training strategy cannot even be among the losers that are shown.
+func (s *search) worthwhile() float64 {
+	keep := s.Top + 1
+	if len(s.found) < keep || Objective(s.Workload.Objective) == MinGPUs {
+		return math.Inf(1)
+	}
+	if s.bar == nil || s.barAt != len(s.found) {
+		scores := make([]float64, len(s.found))
+		for i, o := range s.found {
+			scores[i] = o.score
+		}
+		slices.Sort(scores)
+		s.bar, s.barAt = &scores[keep-1], len(s.found)
+	}
+	return *s.bar
+}
+
 // evaluateTraining prices one training step of a global batch.
 func (s *search) evaluateTraining(o *Outcome, price step.Comm, brief bool) error {
 	st := o.Strategy
 	w := s.trainWork(st)
-	r, err := step.Train(step.TrainInput{
-		Input:        step.Input{Spec: s.Spec, Strategy: st, Work: w, Kernel: s.kernel(model.Train), Comm: price, Brief: brief, Scratch: &s.scratch},
-		MicroBatches: s.Workload.Batch / st.DP / st.MicroBatch,
-	})
+	in := s.trainInput(st, price)
+	in.Brief = brief
+	r, err := step.Train(in)
 	if err != nil {
 		return err
 	}

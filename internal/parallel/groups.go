@@ -59,6 +59,21 @@ func (s Strategy) expertStride(kind Dim) int {
 	}
 }
 
+// Arithmetic returns the stride of a kind's groups when they are the ranks that differ in one digit of a mixed-radix
+// number: first, first + stride, ... for every first whose digit is 0. Always so on the attention side; on the expert side
+// when pipeline stages are contiguous. ok is false otherwise.
+func (s Strategy) Arithmetic(kind Dim) (stride int, ok bool) {
+	switch kind {
+	case EP, ExpertTP, ExpertDP:
+		if s.PP > 1 && s.stride(PP) != s.StageRanks() {
+			return 0, false
+		}
+		return s.expertStride(kind), true
+	default:
+		return s.stride(kind), true
+	}
+}
+
 // Group identifies one group of a kind: its members follow by arithmetic.
 type Group struct {
 	Kind  Dim

@@ -89,6 +89,7 @@ func TestRankArithmetic(t *testing.T) {
 				}
 				continue
 			}
+			checkArithmetic(t, s, kind, groups)
 			seen := map[int]bool{}
 			for _, g := range groups {
 				if len(g) != size {
@@ -107,6 +108,21 @@ func TestRankArithmetic(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkArithmetic compares the groups of a kind with their arithmetic.
+func checkArithmetic(t *rapid.T, s Strategy, kind Dim, groups [][]int) {
+	stride, ok := s.Arithmetic(kind)
+	if !ok {
+		return
+	}
+	for _, g := range groups {
+		for i, r := range g {
+			if r != g[0]+i*stride || r/stride%len(g) != i {
+				t.Fatalf("%s order %v: %s group %v is not arithmetic with stride %d", s, s.Order, kind, g, stride)
+			}
+		}
+	}
 }
 
 // checkGroup compares a group with the coordinates of its members: its own coordinate counts up, the others of its side

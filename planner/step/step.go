@@ -70,10 +70,37 @@ type Input struct {
 	Scratch *Scratch // reused between calls; nil = none
 }
 
-// Scratch holds lists that one step leaves for the next.
+// Scratch holds what one brief step leaves for the next: lists, and the stages of the last strategy without their
+// collectives' prices. A search prices the same strategy in many dimension orders, which change only those.
 type Scratch struct {
-	ops, lastOps     []model.ComputeOp
-	colls, lastColls []model.CollectiveOp
+	ops, lastOps []model.ComputeOp
+	key          scratchKey
+	spec         *model.Spec
+	stages       []stageWork
+	colls        []model.CollectiveOp // of all stages, one after the other
+	tails        []tailWork           // training: what each distinct stage does once a step; empty until asked for
+}
+
+// scratchKey is everything that a stage's kernels and volumes depend on.
+type scratchKey struct {
+	tp, pp, dp, cp, ep, etp, interleave, zero, micro int
+	sp                                               bool
+	recompute                                        string
+	work                                             model.Work
+	brief                                            bool
+}
+
+// stageWork is one stage: its kernels priced, its collectives listed.
+type stageWork struct {
+	kernels  Band
+	flops    float64
+	parts    []Part // not when brief
+	from, to int    // in Scratch.colls
+	twin     bool   // equal to the stage before it
+}
+
+func keyOf(st *parallel.Strategy, w model.Work, brief bool) scratchKey {
+	return scratchKey{st.TP, st.PP, st.DP, st.CP, st.EP, st.ExpertTP, st.Interleave, st.ZeRO, st.MicroBatch, st.SequenceParallel, st.Recompute, w, brief}
 }
 
 // Forward prices one forward step of an inference engine.
@@ -127,23 +154,68 @@ func stages(in Input, w model.Work) ([]Result, error) {
 	if sc == nil {
 		sc = new(Scratch)
 	}
+	if err := sc.prepare(in, w); err != nil {
+		return nil, err
+	}
 	out := make([]Result, in.Strategy.PP)
 	for s := range out {
-		sc.ops, sc.lastOps = sc.lastOps[:0], sc.ops
-		sc.colls, sc.lastColls = sc.lastColls[:0], sc.colls
-		sc.ops = in.Spec.AppendStepOps(sc.ops, &in.Strategy, &w, s)
-		sc.colls = in.Spec.AppendStepCollectives(sc.colls, &in.Strategy, &w, s)
-		if s > 0 && slices.Equal(sc.ops, sc.lastOps) && slices.EqualFunc(sc.colls, sc.lastColls, sameCollective) {
+		sw := &sc.stages[s]
+		if sw.twin {
 			out[s] = out[s-1]
 			continue
 		}
-		r, err := stage(in, sc)
-		if err != nil {
+		r := Result{Band: sw.kernels, FLOPs: sw.flops, Parts: slices.Clone(sw.parts)}
+		if err := r.communicate(in, sc.colls[sw.from:sw.to]); err != nil {
 			return nil, err
 		}
 		out[s] = r
 	}
 	return out, nil
+}
+
+// prepare lists and prices the kernels of every stage, unless the last step was of the same strategy and work.
+func (sc *Scratch) prepare(in Input, w model.Work) error {
+	key := keyOf(&in.Strategy, w, in.Brief)
+	if sc.spec == in.Spec && sc.key == key {
+		return nil
+	}
+	sc.spec = nil // not valid until complete
+	sc.stages, sc.colls, sc.tails = sc.stages[:0], sc.colls[:0], sc.tails[:0]
+	for s := range in.Strategy.PP {
+		if in.alike(s) {
+			sw := sc.stages[s-1]
+			sw.twin = true
+			sc.stages = append(sc.stages, sw)
+			continue
+		}
+		sc.ops, sc.lastOps = sc.lastOps[:0], sc.ops
+		sc.ops = in.Spec.AppendStepOps(sc.ops, &in.Strategy, &w, s)
+		sw := stageWork{from: len(sc.colls)}
+		sc.colls = in.Spec.AppendStepCollectives(sc.colls, &in.Strategy, &w, s)
+		sw.to = len(sc.colls)
+		if s > 0 {
+			last := &sc.stages[s-1]
+			if slices.Equal(sc.ops, sc.lastOps) && slices.EqualFunc(sc.colls[sw.from:sw.to], sc.colls[last.from:last.to], sameCollective) {
+				sw = *last
+				sw.twin = true
+				sc.colls = sc.colls[:sw.to]
+				sc.stages = append(sc.stages, sw)
+				continue
+			}
+		}
+		if err := sw.compute(in, sc.ops); err != nil {
+			return err
+		}
+		sc.stages = append(sc.stages, sw)
+	}
+	sc.key, sc.spec = key, in.Spec
+	return nil
+}
+
+// alike says without listing anything that a stage does what the one before it does: both are inner stages of a network
+// with one kind of layer, and hold as many.
+func (in *Input) alike(s int) bool {
+	return len(in.Spec.Kinds) == 1 && s > 1 && s < in.Strategy.PP-1 && in.Spec.LayersOn(in.Strategy, s) == in.Spec.LayersOn(in.Strategy, s-1)
 }
 
 // sameCollective compares without the description of an exchange, which follows from the rest.
@@ -152,44 +224,48 @@ func sameCollective(a, b model.CollectiveOp) bool {
 	return a == b
 }
 
-// stage prices the lists of one stage.
-func stage(in Input, sc *Scratch) (Result, error) {
-	var out Result
-	for i := range sc.ops {
-		op := &sc.ops[i]
+// compute prices the kernels of a stage.
+func (sw *stageWork) compute(in Input, ops []model.ComputeOp) error {
+	for i := range ops {
+		op := &ops[i]
 		b, bound, err := in.Kernel(*op)
 		if err != nil {
-			return Result{}, fmt.Errorf("%s: %w", op.Name, err)
+			return fmt.Errorf("%s: %w", op.Name, err)
 		}
 		b = b.Scale(float64(op.Times))
-		out.Band = out.Band.Add(b)
-		out.FLOPs += op.FLOPs * float64(op.Times)
+		sw.kernels = sw.kernels.Add(b)
+		sw.flops += op.FLOPs * float64(op.Times)
 		if !in.Brief {
-			out.Parts = append(out.Parts, Part{Name: op.Name, Kind: "compute", Band: b, Bound: bound})
+			sw.parts = append(sw.parts, Part{Name: op.Name, Kind: "compute", Band: b, Bound: bound})
 		}
 	}
-	for i := range sc.colls {
-		op := &sc.colls[i]
+	return nil
+}
+
+// communicate adds the collectives of a stage.
+func (r *Result) communicate(in Input, colls []model.CollectiveOp) error {
+	for i := range colls {
+		op := &colls[i]
 		if op.Times == 0 {
 			continue
 		}
 		est, err := in.Comm(*op)
 		if err != nil {
-			return Result{}, fmt.Errorf("%s: %w", op.Name, err)
+			return fmt.Errorf("%s: %w", op.Name, err)
 		}
 		if !in.Brief {
-			out.Comms = append(out.Comms, Used{Op: *op, Times: float64(op.Times), Est: est})
+			r.Comms = append(r.Comms, Used{Op: *op, Times: float64(op.Times), Est: est})
 		}
 		if op.Overlappable {
 			continue
 		}
 		b := Band{est.Time, est.P10, est.P90}.Scale(float64(op.Times))
-		out.Band = out.Band.Add(b)
+		r.Band = r.Band.Add(b)
 		if !in.Brief {
-			out.Parts = append(out.Parts, Part{Name: op.Name, Kind: op.Group.String(), Band: b, Bound: est.Bottleneck})
+			r.Parts = append(r.Parts, Part{Name: op.Name, Kind: op.Group.String(), Band: b, Bound: est.Bottleneck})
 		}
 	}
-	return out, nil
+	return nil
 }
 
 func join(a, b Result) Result {

@@ -25,6 +25,9 @@ type TrainInput struct {
 // slowest stage is exposed.
 func Train(in TrainInput) (Result, error) {
 	st := in.Strategy
+	if in.Scratch == nil {
+		in.Scratch = new(Scratch)
+	}
 	all, err := stages(in.Input, in.Work)
 	if err != nil {
 		return Result{}, err
@@ -61,33 +64,63 @@ func Train(in TrainInput) (Result, error) {
 	return out, nil
 }
 
-// tail adds what happens once a step: optimizer and the exposed part of the gradient collectives of the worst stage.
-func tail(in TrainInput, out *Result, pace Band) error {
-	var worst Band
-	var used []Used
-	var opt Part
+// tailWork is what a stage does once a step: its optimizer priced, its gradient collectives listed.
+type tailWork struct {
+	optimizer Part
+	grads     []model.CollectiveOp
+}
+
+// prepareTails lists the tails of the distinct stages.
+func (sc *Scratch) prepareTails(in TrainInput) error {
+	if len(sc.tails) > 0 {
+		return nil
+	}
 	for s := range in.Strategy.PP {
+		if s > 0 && s < in.Strategy.PP-1 && sc.stages[s].twin {
+			continue // as the stage before it: embeddings and head make the first and the last one different
+		}
 		op := in.Spec.OptimizerOp(in.Strategy, s)
 		b, bound, err := in.Kernel(op)
 		if err != nil {
 			return fmt.Errorf("%s: %w", op.Name, err)
 		}
-		if b.Time > opt.Band.Time {
-			opt = Part{Name: op.Name, Kind: "compute", Band: b, Bound: bound}
+		t := tailWork{optimizer: Part{Name: op.Name, Kind: "compute", Band: b, Bound: bound}}
+		for _, c := range in.Spec.GradientCollectives(in.Strategy, s, in.Formats) {
+			t.grads = append(t.grads, bucketed(c, in.Strategy.DP))
+		}
+		sc.tails = append(sc.tails, t)
+	}
+	return nil
+}
+
+// tail adds what happens once a step: optimizer and the exposed part of the gradient collectives of the worst stage.
+func tail(in TrainInput, out *Result, pace Band) error {
+	if err := in.Scratch.prepareTails(in); err != nil {
+		return err
+	}
+	var worst Band
+	var used []Used
+	var opt Part
+	first := true
+	for i := range in.Scratch.tails {
+		t := &in.Scratch.tails[i]
+		if t.optimizer.Band.Time > opt.Band.Time {
+			opt = t.optimizer
 		}
 		var sum Band
 		var us []Used
-		for _, c := range in.Spec.GradientCollectives(in.Strategy, s, in.Formats) {
-			c = bucketed(c, in.Strategy.DP)
+		for _, c := range t.grads {
 			est, err := in.Comm(c)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.Name, err)
 			}
-			us = append(us, Used{Op: c, Times: float64(c.Times), Est: est, once: true})
+			if !in.Brief {
+				us = append(us, Used{Op: c, Times: float64(c.Times), Est: est, once: true})
+			}
 			sum = sum.Add(Band{est.Time, est.P10, est.P90}.Scale(float64(c.Times)))
 		}
-		if used == nil || sum.Time > worst.Time {
-			worst, used = sum, us
+		if first || sum.Time > worst.Time {
+			worst, used, first = sum, us, false
 		}
 	}
 	out.add(opt)
@@ -101,6 +134,26 @@ func tail(in TrainInput, out *Result, pace Band) error {
 		out.add(Part{Name: "exposed gradient collectives", Kind: "dp", Band: exposed, Bound: bound})
 	}
 	return nil
+}
+
+// TrainFloor is a lower bound of Train: its kernels alone, as if nothing were communicated.
+func TrainFloor(in TrainInput) (units.Duration, error) {
+	in.Brief = true
+	if err := in.Scratch.prepare(in.Input, in.Work); err != nil {
+		return 0, err
+	}
+	if err := in.Scratch.prepareTails(in); err != nil {
+		return 0, err
+	}
+	var most, sum, opt units.Duration
+	for i := range in.Scratch.stages {
+		most = max(most, in.Scratch.stages[i].kernels.Time)
+		sum += in.Scratch.stages[i].kernels.Time
+	}
+	for i := range in.Scratch.tails {
+		opt = max(opt, in.Scratch.tails[i].optimizer.Band.Time)
+	}
+	return most*units.Duration(in.MicroBatches) + (sum-most)/units.Duration(max(1, in.Strategy.Interleave)) + opt, nil
 }
 
 func rest(a, b units.Duration) units.Duration { return max(0, a-b) }
