@@ -53,5 +53,8 @@ profiles: ## fit configs/hardware again from DATA
 accuracy: ## confront the predictions with DATA; writes docs/accuracy.md
 	$(GO) run ./internal/tools/accuracy --data $(DATA)
 
+placements: ## confront the planner with published placements; writes docs/placements.md
+	$(GO) run ./internal/tools/placements --data ../shared/placements
+
 cover: ## coverage of each package
 	$(GO) test -cover ./...

@@ -26,6 +26,9 @@ type Request struct {
 	// links with Members; nil means that the group runs alone.
 	Siblings [][]topology.GPUID
 	Library  string // NCCL version "2.28.9"; empty = the profile's newest
+	// Channels is the number of channels that the library may use (NCCL_MAX_NCHANNELS); 0 = its own choice. Few channels bound
+	// the group's rate, and so what it takes from others on the same links.
+	Channels int
 }
 
 // Estimate is the answer.

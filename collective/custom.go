@@ -3,6 +3,7 @@ package collective
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"rankmap/internal/hardware"
 	"rankmap/internal/units"
@@ -19,7 +20,8 @@ const (
 	maxCustomRank = 8
 )
 
-// CustomKernel names the kernel that a framework takes: "one-shot", "two-shot", or "nccl" beyond its limit.
+// CustomKernel names the kernel that a framework takes where the switch does not reduce: "one-shot", "two-shot", or "nccl" beyond
+// its limit.
 func CustomKernel(framework string, n int, s units.Bytes) string {
 	switch {
 	case n < 2 || n > maxCustomRank || s > customLimit || (s == customLimit && framework == "vllm"):
@@ -28,26 +30,6 @@ func CustomKernel(framework string, n int, s units.Bytes) string {
 		return "one-shot"
 	}
 	return "two-shot"
-}
-
-// customMicros is the time of a framework's all_reduce launched from a graph, us, and the kernel; NaN where it hands over to
-// NCCL. link is GB/s one way a GPU.
-func customMicros(k *hardware.CustomAllReduce, link float64, n int, s units.Bytes) (us float64, kernel string) {
-	kernel = CustomKernel(k.Kernel, n, s)
-	one, two := oneShot(k, link, n, float64(s)), twoShot(k, link, n, float64(s))
-	if k.Kernel == "trtllm" && kernel != "nccl" { // its own tables pick the faster one
-		if one <= two {
-			return one, "one-shot"
-		}
-		return two, "two-shot"
-	}
-	switch kernel {
-	case "one-shot":
-		return one, kernel
-	case "two-shot":
-		return two, kernel
-	}
-	return math.NaN(), kernel
 }
 
 func oneShot(k *hardware.CustomAllReduce, link float64, n int, s float64) float64 {
@@ -59,7 +41,7 @@ func twoShot(k *hardware.CustomAllReduce, link float64, n int, s float64) float6
 }
 
 // CustomMulticast is the time of the in-switch kernel (multimem) of newer framework versions on n ranks; false where the
-// record has none. No version's choice of it was measured closely enough to be made here: callers that force it ask.
+// record has none.
 func CustomMulticast(k *hardware.CustomAllReduce, linkGBps float64, n int, s units.Bytes) (units.Duration, bool) {
 	if k.BM <= 0 || k.EM <= 0 || n < 2 {
 		return 0, false
@@ -76,8 +58,9 @@ func customEager(k *hardware.CustomAllReduce, us float64, s units.Bytes) float64
 }
 
 // CustomAllReduce prices a framework's own all_reduce ("vllm", "sglang", "trtllm") on n ranks of one NVLink domain of a
-// system; beyond the framework's limit it is NCCL's time. Errors: no such measurement.
-func CustomAllReduce(profiles *hardware.Profiles, system, framework string, n int, s units.Bytes, launch Launch) (Estimate, error) {
+// system; beyond the framework's limit it is NCCL's time. version is the framework's; empty = the newest measured; one that was
+// not measured is flagged and gets twice the interval. Errors: no such measurement.
+func CustomAllReduce(profiles *hardware.Profiles, system, framework, version string, n int, s units.Bytes, launch Launch) (Estimate, error) {
 	p := profiles.Collective(system)
 	prov, widen := Measured, 1.0
 	if p != nil && p.Like != "" {
@@ -94,13 +77,18 @@ func CustomAllReduce(profiles *hardware.Profiles, system, framework string, n in
 		if n < 2 {
 			return alone, nil
 		}
-		us, kernel := customMicros(k, p.LinkGBps, n, s)
+		c := customRouteOf(k, p.LinkGBps, n, version)
+		us, kernel := c.micros(s)
 		start := "graph"
 		if launch == Eager {
 			start = "eager"
 		}
 		b := kernelBand(k.Bands, start, s)
 		low, high := widen*b.low, widen*b.high
+		outside := versionMeasured(k.Libraries, version) == versionOutside
+		if outside {
+			low, high = 2*low, 2*high
+		}
 		e := Estimate{Algorithm: kernel, Protocol: framework, Bottleneck: "NVLink " + units.GBps(p.LinkGBps).String(), Provenance: prov}
 		if math.IsNaN(us) {
 			pr := NewPredictor(Resolve(profiles, p))
@@ -110,6 +98,9 @@ func CustomAllReduce(profiles *hardware.Profiles, system, framework string, n in
 		}
 		if launch == Eager {
 			us = customEager(k, us, s)
+		}
+		if outside {
+			e.Flags = append(e.Flags, fmt.Sprintf("%s %s outside the profile (measured: %s)", framework, version, strings.Join(k.Libraries, ", ")))
 		}
 		e.Time = units.Micros(us)
 		e.P10, e.P90 = logBand{low, high}.interval(e.Time)

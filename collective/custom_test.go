@@ -51,7 +51,7 @@ func TestCustomAllReduceAgainstTables(t *testing.T) {
 		if r.Library == "nccl" || strings.HasSuffix(r.Kernel, "_eager") || r.Bytes > 4<<20 || r.Nodes > 1 {
 			continue
 		}
-		e, err := CustomAllReduce(ps, r.Hardware, r.Library, r.Ranks, r.Bytes, Graph)
+		e, err := CustomAllReduce(ps, r.Hardware, r.Library, r.Version, r.Ranks, r.Bytes, Graph)
 		if err != nil {
 			continue // PCIe
 		}
@@ -66,26 +66,26 @@ func TestCustomAllReduceAgainstTables(t *testing.T) {
 
 func TestCustomAllReduceEdges(t *testing.T) {
 	ps := profiles(t)
-	if _, err := CustomAllReduce(ps, "rtx_pro_6000", "vllm", 2, 8, Graph); err == nil {
+	if _, err := CustomAllReduce(ps, "rtx_pro_6000", "vllm", "", 2, 8, Graph); err == nil {
 		t.Error("PCIe is not predictable")
 	}
-	if _, err := CustomAllReduce(ps, "nothing", "vllm", 2, 8, Graph); err == nil {
+	if _, err := CustomAllReduce(ps, "nothing", "vllm", "", 2, 8, Graph); err == nil {
 		t.Error("unknown system")
 	}
-	if e, err := CustomAllReduce(ps, "h100_sxm", "vllm", 1, 8, Graph); err != nil || e.Time != 0 {
+	if e, err := CustomAllReduce(ps, "h100_sxm", "vllm", "", 1, 8, Graph); err != nil || e.Time != 0 {
 		t.Error(e, err)
 	}
-	own, _ := CustomAllReduce(ps, "b200_sxm", "vllm", 4, 1<<16, Graph)
-	sib, err := CustomAllReduce(ps, "b300_sxm", "vllm", 4, 1<<16, Graph)
+	own, _ := CustomAllReduce(ps, "b200_sxm", "vllm", "", 4, 1<<16, Graph)
+	sib, err := CustomAllReduce(ps, "b300_sxm", "vllm", "", 4, 1<<16, Graph)
 	if err != nil || sib.Time != own.Time || sib.P90 <= own.P90 || sib.Provenance != Sibling {
 		t.Errorf("b300 like b200 with a wider interval: %+v, %+v, %v", own, sib, err)
 	}
-	big, err := CustomAllReduce(ps, "h100_sxm", "vllm", 8, 64<<20, Graph)
+	big, err := CustomAllReduce(ps, "h100_sxm", "vllm", "", 8, 64<<20, Graph)
 	if err != nil || big.Algorithm != "nccl" || big.Time.Micros() < 100 {
 		t.Errorf("beyond the limit NCCL's time counts: %+v %v", big, err)
 	}
-	eager, _ := CustomAllReduce(ps, "h100_sxm", "vllm", 8, 8<<10, Eager)
-	graph, _ := CustomAllReduce(ps, "h100_sxm", "vllm", 8, 8<<10, Graph)
+	eager, _ := CustomAllReduce(ps, "h100_sxm", "vllm", "", 8, 8<<10, Eager)
+	graph, _ := CustomAllReduce(ps, "h100_sxm", "vllm", "", 8, 8<<10, Graph)
 	if eager.Time < 2*graph.Time {
 		t.Errorf("eager %v, graph %v", eager.Time, graph.Time)
 	}

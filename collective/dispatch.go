@@ -3,6 +3,7 @@ package collective
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"rankmap/internal/hardware"
 	"rankmap/internal/units"
@@ -20,6 +21,9 @@ type Exchange struct {
 	// ValueBytes is a value of the hidden state on the wire, for kernels that send the engine's own type (NVLink): 2 for
 	// bf16, 1 for fp8, 0.5625 for nvfp4 with its scales; 0 = the mode's own.
 	ValueBytes float64
+	// Nodes is how many NVLink domains the group spans evenly (0 and 1: one), NICGBps what one GPU's NICs bring, one way.
+	Nodes   int
+	NICGBps float64
 }
 
 // payload is what a rank's tokens take in bf16; intervals go by it.
@@ -84,8 +88,8 @@ func nvlinkMode(k *hardware.DispatchKernel, x *Exchange, link, bytes float64) fl
 	return pnorm(k.B+k.C*math.Log2(n), v/(1000*link*e), k.P)
 }
 
-// Dispatch prices an expert-parallel exchange of a mode ("low_latency", "normal", "nvlink") on one NVLink domain of a
-// system. kernel chooses among several of the mode ("NVLinkOneSided"); empty = the first. sms is the GPU's number of SMs.
+// Dispatch prices an expert-parallel exchange of a mode ("low_latency", "normal", "nvlink") on the NVLink domains of a
+// system: one, or as many as x says. kernel chooses among several of the mode ("NVLinkOneSided"); empty = the first. sms is the GPU's number of SMs.
 // Errors: no such measurement.
 func Dispatch(profiles *hardware.Profiles, system, mode, kernel string, x Exchange, sms int) (Estimate, error) {
 	p := profiles.Collective(system)
@@ -96,23 +100,53 @@ func Dispatch(profiles *hardware.Profiles, system, mode, kernel string, x Exchan
 	if p == nil {
 		return Estimate{}, fmt.Errorf("no collective profile of %s", system)
 	}
-	if x.Ranks < 1 || x.Tokens < 0 || x.Hidden < 1 || x.TopK < 1 || x.Experts < x.TopK {
+	anyExperts := mode == "low_latency" && x.Nodes > 1 && x.Experts == 0 // over nodes the number of experts does not count
+	if x.Ranks < 1 || x.Tokens < 0 || x.Hidden < 1 || x.TopK < 1 || x.Experts < x.TopK && !anyExperts {
 		return Estimate{}, fmt.Errorf("exchange of %d tokens, top %d of %d experts on %d ranks: not possible", x.Tokens, x.TopK, x.Experts, x.Ranks)
 	}
-	for i := range p.Dispatch {
-		k := &p.Dispatch[i]
-		if k.Mode != mode || k.Phase != x.Phase || (kernel != "" && k.Kernel != kernel) {
-			continue
+	link := "NVLink " + units.GBps(p.LinkGBps).String()
+	if x.Nodes > 1 {
+		if x.NICGBps <= 0 || x.Ranks < x.Nodes {
+			return Estimate{}, fmt.Errorf("exchange of %d ranks over %d nodes: want the GPU's NIC rate and a rank or more a node", x.Ranks, x.Nodes)
 		}
-		if x.Ranks < 2 {
-			return alone, nil
+		mode += acrossNodes
+		prov, link = max(prov, Network), "NIC "+units.GBps(x.NICGBps).String()+" a GPU"
+	}
+	if x.Ranks < 2 {
+		return alone, nil
+	}
+	k := dispatchKernel(p, mode, kernel, x.Phase)
+	wide := 1.0
+	for i := 0; k == nil && i < len(p.Siblings); i++ { // the same links, the same library: a sibling's with a wider band
+		if s := profiles.Collective(p.Siblings[i]); s != nil {
+			k, prov, wide = dispatchKernel(s, mode, kernel, x.Phase), max(prov, Sibling), 2
 		}
+	}
+	if k != nil {
 		t := units.Micros(dispatchMicros(k, &x, p.LinkGBps, sms))
-		e := Estimate{Time: t, Algorithm: "p2p", Protocol: mode, Bottleneck: "NVLink " + units.GBps(p.LinkGBps).String(), Provenance: prov}
-		e.P10, e.P90 = kernelBand(k.Bands, "graph", x.payload()).interval(t)
+		e := Estimate{Time: t, Algorithm: "p2p", Protocol: strings.TrimSuffix(mode, acrossNodes), Bottleneck: link, Provenance: prov}
+		b := kernelBand(k.Bands, "graph", x.payload())
+		e.P10, e.P90 = logBand{wide * b.low, wide * b.high}.interval(t)
+		if prov == Sibling || wide > 1 {
+			e.Flags = append(e.Flags, "no measurements of "+system+": priced like its sibling")
+		}
 		return e, nil
 	}
-	return Estimate{}, fmt.Errorf("no measurements of %s %s on %s", mode, x.Phase, system)
+	where := ""
+	if x.Nodes > 1 {
+		where = " over several nodes"
+	}
+	return Estimate{}, fmt.Errorf("no measurements of %s %s on %s%s", strings.TrimSuffix(mode, acrossNodes), x.Phase, system, where)
+}
+
+// dispatchKernel finds a phase's record; nil if there is none.
+func dispatchKernel(p *hardware.CollectiveProfile, mode, kernel, phase string) *hardware.DispatchKernel {
+	for i := range p.Dispatch {
+		if k := &p.Dispatch[i]; k.Mode == mode && k.Phase == phase && (kernel == "" || k.Kernel == kernel) {
+			return k
+		}
+	}
+	return nil
 }
 
 // dispatchMicros evaluates the form of the kernel's mode.
@@ -122,6 +156,10 @@ func dispatchMicros(k *hardware.DispatchKernel, x *Exchange, link float64, sms i
 		return lowLatency(k, x, link, sms)
 	case "normal":
 		return normalMode(k, x, link)
+	case "low_latency" + acrossNodes:
+		return lowLatencyNodes(k, x)
+	case "normal" + acrossNodes:
+		return normalModeNodes(k, x)
 	}
 	bytes := 2.0
 	switch {

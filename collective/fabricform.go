@@ -13,6 +13,12 @@ const (
 	kneeFabricA2A = 1048576 // bytes: the same for all_to_all
 )
 
+// endpointGBps is what rings and trees bring out of one endpoint, GB/s, however many NICs it has: their channels reach a limited
+// number of NICs. Racks of 72 GPUs with as many NICs of 50 GB/s each moved 408 GB/s out of each of two racks (all_reduce, where
+// NVLink is about as slow) and 386 to 406 out of each of twenty: eight NICs' worth (CoreWeave's published tables, NCCL 2.26 or
+// so). Boxes with eight NICs stay below it. An all_to_all uses every NIC.
+const endpointGBps = 450
+
 // networkForm is a group over several nodes (NVLink domains) as the form sees it.
 type networkForm struct {
 	domainForm
@@ -44,6 +50,7 @@ func (nw *networkForm) Micros(op parallel.Op, bytes float64, oneByte bool) float
 		intra := bytes * float64(g-1) / float64(n) / (link * p.EA)
 		return lat + norm4(inter, intra)
 	}
+	nic = math.Min(nic, 1000*endpointGBps)
 	u, w := float64(n-1)/float64(n), 1.0
 	e := p.EAG
 	var lat float64
@@ -61,7 +68,7 @@ func (nw *networkForm) Micros(op parallel.Op, bytes float64, oneByte bool) float
 	case parallel.Broadcast, parallel.Reduce:
 		u, lat = 1, ring
 	case parallel.SendRecv:
-		u, lat, nic = 1, f.AR, nic/float64(g)
+		u, lat, nic = 1, f.AR, 1000*nw.NICGBps/float64(g)
 	default:
 		lat = ring
 	}
@@ -78,6 +85,30 @@ func (nw *networkForm) Micros(op parallel.Op, bytes float64, oneByte bool) float
 	return pnorm(lat, norm4(inter, intra), f.P)
 }
 
+// nicMicros is the time that the transfer alone takes on the NICs, us.
+func (nw *networkForm) nicMicros(op parallel.Op, bytes float64) float64 {
+	N, g := nw.Nodes, nw.PerNode
+	n := N * g
+	if N < 2 {
+		return 0
+	}
+	nic := 1000 * nw.NICGBps
+	switch {
+	case op == parallel.AllToAll:
+		return bytes * float64(n-g) / float64(n) / (nic / float64(g) * nw.Fabric.EA)
+	case op == parallel.SendRecv:
+		return bytes / (nic / float64(g) * nw.Fabric.E)
+	}
+	nic = math.Min(nic, 1000*endpointGBps)
+	if op == parallel.AllReduce && N == 2 {
+		return bytes / (nic * nw.Fabric.E)
+	}
+	return wireBytes(op, n, bytes) / (nic * nw.Fabric.E)
+}
+
+// root4 is the fourth root.
+func root4(x float64) float64 { return math.Sqrt(math.Sqrt(x)) }
+
 // norm4 is the smooth maximum of two times that run beside each other.
 func norm4(a, b float64) float64 {
 	if a < b {
@@ -86,5 +117,5 @@ func norm4(a, b float64) float64 {
 	if b <= 0 {
 		return a
 	}
-	return a * math.Sqrt(math.Sqrt(1+pow4(b/a)))
+	return a * root4(1+pow4(b/a))
 }

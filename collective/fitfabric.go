@@ -13,7 +13,8 @@ import (
 // the systems' profiles; points of systems without one are left out. centre is the prior (zero: the RDMA default).
 func FitFabric(target hardware.FabricProfile, points []Point, profiles *hardware.Profiles, centre hardware.FabricParams) *hardware.FabricProfile {
 	p := target
-	f := fabricProblem(points, profiles)
+	// Endpoints with more NICs than the channels reach (racks) are bound by those channels: they are predicted, not fitted.
+	f := fabricProblem(slices.DeleteFunc(slices.Clone(points), func(pt Point) bool { return pt.NIC.GBps() > endpointGBps }), profiles)
 	if centre.E > 0 {
 		f.centre = centre
 	}
@@ -22,11 +23,28 @@ func FitFabric(target hardware.FabricProfile, points []Point, profiles *hardware
 	}
 	p.Params = roundParams(fabricParams, f.fit(f.centre))
 	p.NotIdentified = f.unidentified(p.Params)
-	p.Points, p.MaxRanks = len(f.points), 0
-	for i := range f.points {
-		p.MaxRanks = max(p.MaxRanks, f.points[i].Ranks)
-	}
+	p.Points, p.MaxRanks = len(f.points), reach(fabricProblem(points, profiles), &p.Params)
 	return &p
+}
+
+// offReach is the factor by which a group's median may miss before the form counts as not holding for it.
+const offReach = 1.5
+
+// reach is the largest group for which the form holds: larger ones were measured slower (or faster) than any parameters of the
+// others explain, or not at all. 0 when it holds for none.
+func reach(f *fitProblem[hardware.FabricParams, Point], p *hardware.FabricParams) int {
+	ratios := map[int][]float64{}
+	for i := range f.points {
+		pt := &f.points[i]
+		ratios[pt.Ranks] = append(ratios[pt.Ranks], math.Log(pointMicros(pt)/f.predict(p, pt)))
+	}
+	most := 0
+	for n, r := range ratios {
+		if math.Abs(median(r)) < math.Log(offReach) {
+			most = max(most, n)
+		}
+	}
+	return most
 }
 
 // overLibfabric says whether NCCL reaches the network over a libfabric plugin. Its rendezvous thresholds move the change of

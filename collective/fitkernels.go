@@ -25,26 +25,37 @@ var customParams = []param[hardware.CustomAllReduce]{
 	{"b2", func(k *hardware.CustomAllReduce) *float64 { return &k.B2 }, 7, .5, .5, 60, false},
 	{"c2", func(k *hardware.CustomAllReduce) *float64 { return &k.C2 }, 1, .6, .02, 10, false},
 	{"e2", func(k *hardware.CustomAllReduce) *float64 { return &k.E2 }, .6, .4, .02, 1.3, false},
+	// In the switch: two barriers and every byte in and out of the port, one after the other (vLLM only).
+	{"bm", func(k *hardware.CustomAllReduce) *float64 { return &k.BM }, 9, .4, .5, 60, false},
+	{"em", func(k *hardware.CustomAllReduce) *float64 { return &k.EM }, .5, .3, .02, 1.3, false},
 }
 
 // FitCustom fits a framework's all_reduce on one link rate; nil with fewer than 10 samples within its limit.
 func FitCustom(framework string, linkGBps float64, samples []CustomSample) *hardware.CustomAllReduce {
 	out := hardware.CustomAllReduce{Kernel: framework}
+	start := priorCentre(customParams)
+	start.Kernel = framework
+	micros := func(k *hardware.CustomAllReduce, s *CustomSample) (float64, string) {
+		c := customRouteOf(k, linkGBps, s.Ranks, s.Version)
+		return c.micros(s.Bytes)
+	}
 	graph := slices.DeleteFunc(slices.Clone(samples), func(s CustomSample) bool {
-		return s.Eager || CustomKernel(framework, s.Ranks, s.Bytes) == "nccl"
+		_, kernel := micros(&start, &s)
+		return s.Eager || kernel == "nccl"
 	})
 	if len(graph) < 10 {
 		return nil
 	}
 	predict := func(k *hardware.CustomAllReduce, s *CustomSample) float64 {
-		us, _ := customMicros(k, linkGBps, s.Ranks, s.Bytes)
+		us, _ := micros(k, s)
 		return us
 	}
-	start := priorCentre(customParams)
-	start.Kernel = framework
 	f := &fitProblem[hardware.CustomAllReduce, CustomSample]{space: customParams, points: graph, strength: 1, centre: start, predict: predict,
 		micros: func(s *CustomSample) float64 { return s.Time.Micros() }}
 	out = roundParams(customParams, f.fit(start))
+	if framework != "vllm" {
+		out.BM, out.EM = 0, 0
+	}
 	for _, s := range samples {
 		if !slices.Contains(out.Libraries, s.Version) {
 			out.Libraries = append(out.Libraries, s.Version)
@@ -56,7 +67,7 @@ func FitCustom(framework string, linkGBps float64, samples []CustomSample) *hard
 	graphRes, eagerRes := newResiduals(), newResiduals()
 	for i := range samples {
 		q := &samples[i]
-		us, kernel := customMicros(&out, linkGBps, q.Ranks, q.Bytes)
+		us, kernel := micros(&out, q)
 		switch {
 		case kernel == "nccl":
 		case q.Eager:
@@ -131,6 +142,22 @@ var dispatchParams = map[string][]param[hardware.DispatchKernel]{
 		{"a", func(k *hardware.DispatchKernel) *float64 { return &k.A }, 1.5, .6, .01, 10, false},
 		{"c0", func(k *hardware.DispatchKernel) *float64 { return &k.C0 }, 2500, 1, 20, 30000, false},
 	},
+	"low_latency" + acrossNodes: {
+		{"b", func(k *hardware.DispatchKernel) *float64 { return &k.B }, 20, .5, 1, 200, false},
+		{"c", func(k *hardware.DispatchKernel) *float64 { return &k.C }, 2, .7, .05, 50, false},
+		{"e", func(k *hardware.DispatchKernel) *float64 { return &k.E }, .9, .2, .1, 1, false},
+		{"p", func(k *hardware.DispatchKernel) *float64 { return &k.P }, 1.1, .3, .5, 4, false},
+	},
+	"normal" + acrossNodes: {
+		{"b0", func(k *hardware.DispatchKernel) *float64 { return &k.B0 }, 40, .5, 2, 300, false},
+		{"c", func(k *hardware.DispatchKernel) *float64 { return &k.C }, 30, .7, .5, 300, false},
+		{"r", func(k *hardware.DispatchKernel) *float64 { return &k.R }, 20, .6, 1, 300, false},
+		{"e", func(k *hardware.DispatchKernel) *float64 { return &k.E }, .9, .2, .1, 1, false},
+		{"x", func(k *hardware.DispatchKernel) *float64 { return &k.X }, .2, 1, .01, 2, false},
+		{"p", func(k *hardware.DispatchKernel) *float64 { return &k.P }, 1.2, .3, .4, 4, false},
+		{"a", func(k *hardware.DispatchKernel) *float64 { return &k.A }, .5, 1, .01, 10, false},
+		{"c0", func(k *hardware.DispatchKernel) *float64 { return &k.C0 }, 500, 1, 20, 30000, false},
+	},
 	"nvlink": {
 		{"b", func(k *hardware.DispatchKernel) *float64 { return &k.B }, 11, .4, 1, 100, false},
 		{"c", func(k *hardware.DispatchKernel) *float64 { return &k.C }, 1.5, .7, .05, 20, false},
@@ -172,7 +199,8 @@ func FitDispatch(mode, phase, kernel string, linkGBps float64, sms int, samples 
 		q := &samples[i]
 		res.add(q.payload(), q.Time.Micros()/predict(&k, q))
 	}
-	// Half of the interval's evidence are shapes left out: group sizes where there are several, else widths.
+	// Half of the interval's evidence are shapes left out: group sizes (over nodes: node counts) where there are several, else
+	// widths.
 	group := func(s *ExchangeSample) int { return s.Ranks }
 	if !several(samples, group) {
 		group = func(s *ExchangeSample) int { return s.Hidden }

@@ -106,7 +106,8 @@ func (m *Model) networkLink(rt *route, s *topology.Shape, prov *Provenance) (*ha
 		rt.flag("uneven group: %d to %d ranks a node", s.RanksPerEndpointMin, s.RanksPerEndpointMax)
 	}
 	if f.MaxRanks > 0 && s.Ranks > f.MaxRanks {
-		rt.flag("%d ranks: the largest group measured on this fabric has %d, congestion beyond it is not in the number", s.Ranks, f.MaxRanks)
+		rt.extrapolated = true
+		rt.flag("extrapolated: %d ranks, the largest group on this fabric for which the form holds has %d; congestion beyond it is not in the time", s.Ranks, f.MaxRanks)
 	}
 	outside := nicName(s, nic)
 	if s.UplinksLimit {

@@ -18,6 +18,9 @@ type Options struct {
 	Assume bool
 	// NoMulticast says that in-switch reduction is off (NCCL_NVLS_ENABLE=0, or a virtual machine without it).
 	NoMulticast bool
+	// Kernels names the framework ("vllm", "sglang", "trtllm") whose own all_reduce runs inside a node where it takes the size
+	// and the group; "" and "nccl" leave everything to NCCL. KernelVersion is the framework's, "" the newest measured.
+	Kernels, KernelVersion string
 }
 
 // Model prices collectives from fitted profiles. It may be used by several goroutines at once. What depends on the group
@@ -74,28 +77,34 @@ func (m *Model) Price(r Request) (Estimate, error) {
 	if len(r.Members) == 1 && m.cluster.Valid(r.Members[0]) && r.Bytes >= 0 {
 		return alone, nil
 	}
-	hash := groupHash(&r)
-	if g := m.groups.find(hash, &r); g != nil {
-		if err := checkRequest(g.shape.Ranks, &r); err != nil {
-			return Estimate{}, err
-		}
-		return g.route.estimate(&r), nil
+	rt, err := m.routeOf(&r)
+	if err != nil {
+		return Estimate{}, err
+	}
+	return rt.estimate(&r), nil
+}
+
+// routeOf finds the worked-out group of a request, which it checks.
+func (m *Model) routeOf(r *Request) (*route, error) {
+	hash := groupHash(r)
+	if g := m.groups.find(hash, r); g != nil {
+		return g.route, checkRequest(g.shape.Ranks, r)
 	}
 	sh := m.shapers.Get().(*topology.Shaper)
 	shape, err := sh.ShapeWith(r.Members, r.Siblings)
 	m.shapers.Put(sh)
 	if err != nil {
-		return Estimate{}, err
+		return nil, err
 	}
-	if err := checkRequest(shape.Ranks, &r); err != nil {
-		return Estimate{}, err
+	if err := checkRequest(shape.Ranks, r); err != nil {
+		return nil, err
 	}
 	rt, err := m.route(shape, r.Library, OneByte(r.DType))
 	if err != nil {
-		return Estimate{}, err
+		return nil, err
 	}
-	m.groups.keep(hash, &r, shape, rt)
-	return rt.estimate(&r), nil
+	m.groups.keep(hash, r, shape, rt)
+	return rt, nil
 }
 
 // PriceShape prices a request on a group of the given shape; the members of r are not looked at.
@@ -117,6 +126,8 @@ func checkRequest(ranks int, r *Request) error {
 	switch {
 	case r.Op > parallel.SendRecv:
 		return fmt.Errorf("unknown collective %v", r.Op)
+	case r.Channels < 0:
+		return fmt.Errorf("%d channels: want 1 or more, or 0 for the library's choice", r.Channels)
 	case r.Bytes < 0:
 		return fmt.Errorf("%v of %d bytes: want 0 or more", r.Op, r.Bytes)
 	case ranks < 1:

@@ -12,7 +12,6 @@ import (
 type Predictor struct {
 	form  domainForm
 	grid  *grid
-	own   *grid   // without the siblings'
 	minor float64 // of the newest library measured; NaN unknown
 }
 

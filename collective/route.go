@@ -15,21 +15,24 @@ import (
 
 // route is one group shape worked out: which form, with which parameters, and what to say about it.
 type route struct {
-	n          int
-	pred       *Predictor   // inside one domain
-	net        *networkForm // across domains; nil inside one
-	tables     timeTables   // inside one domain
-	compute    func(op parallel.Op, bytes float64) float64
-	tuner      *nccltune.Tuner // NCCL's own choice; nil where the machine is not known well enough
-	minor      float64         // library version at which the correction is asked
-	oneByte    bool
-	prov       [numGridOps]Provenance
-	bands      [numGridOps][numSizes]logBand // launched from a graph
-	eager      [numGridOps][numSizes]logBand // launched by the host
-	floorUs    float64
-	bottleneck string
-	flags      []string // of the route
-	misaligned []string // the same with the warning on chunks
+	n            int
+	pred         *Predictor   // inside one domain
+	net          *networkForm // across domains; nil inside one
+	extrapolated bool         // more ranks than the fabric's form was seen to hold for
+	tables       timeTables   // inside one domain
+	compute      func(op parallel.Op, bytes float64) float64
+	tuner        *nccltune.Tuner // NCCL's own choice; nil where the machine is not known well enough
+	minor        float64         // library version at which the correction is asked
+	oneByte      bool
+	prov         [numGridOps]Provenance
+	bands        [numGridOps][numSizes]logBand // launched from a graph
+	eager        [numGridOps][numSizes]logBand // launched by the host
+	floorUs      float64
+	custom       *customRoute // a framework's all_reduce; nil = NCCL's
+	portShare    int          // groups on its busiest NVLink port, itself included
+	bottleneck   string
+	flags        []string // of the route
+	misaligned   []string // the same with the warning on chunks
 }
 
 // newRoute works a shape out.
@@ -72,6 +75,10 @@ func (m *Model) newRoute(key *routeKey) (*route, error) {
 			return nil, err
 		}
 	}
+	rt.portShare = s.PortShare
+	if s.PortShare > 1 && !s.PCIeUsed {
+		rt.flag("%d groups on one NVLink port at the same time", s.PortShare)
+	}
 	rt.tuner = m.tuner(s, key)
 	rt.floorUs = p.FloorUs
 	host := m.profiles.Host(s.GPU)
@@ -82,6 +89,7 @@ func (m *Model) newRoute(key *routeKey) (*route, error) {
 		rt.prov[op] = opProvenance(prov, pr.grid, parallel.Op(op), s.Ranks, key.oneByte)
 	}
 	rt.setBands(p, fabric, host, version)
+	m.takeKernels(rt, s, p)
 	if s.Wiring == topology.NVLinkCubeMesh && s.PairBW == 0 && !s.PCIeUsed {
 		rt.flag("some pairs of members have no direct NVLink: all_to_all may take longer")
 	}
@@ -139,6 +147,8 @@ func (rt *route) setBands(p *hardware.CollectiveProfile, fabric *hardware.Fabric
 			name = "version"
 		}
 		switch {
+		case prov == Network && rt.extrapolated:
+			rt.bands[op] = [numSizes]logBand{beyondReach, beyondReach, beyondReach}
 		case prov == Network && fabric != nil:
 			rt.bands[op] = newBandTable(fabric.Bands, prov)[op]
 		case p.Link == "pcie" && prov >= OtherGen && prov != Network:
@@ -159,6 +169,10 @@ func (rt *route) setBands(p *hardware.CollectiveProfile, fabric *hardware.Fabric
 	}
 }
 
+// beyondReach is the band of groups larger than any for which the form holds. Congestion only adds: twenty racks measured 2.2
+// times as long as the form says. A factor of 3 wide at most.
+var beyondReach = logBand{-0.15, 0.94}
+
 // pcieUnmeasured is the band of a PCIe box without measurements of its own: with peer-to-peer off such boxes measured up
 // to six times slower than the profile (docs/collective-model.md, section 8).
 var pcieUnmeasured = [numSizes]logBand{{-.4, 1.8}, {-.4, 1.8}, {-.4, 1.8}}
@@ -171,15 +185,33 @@ func (rt *route) micros(op parallel.Op, bytes float64) float64 {
 	return rt.tables.micros(op, bytes, rt.compute)
 }
 
+// shared is the time without launch floor under the request's bound on channels and beside siblings on the same NVLink
+// ports, us.
+func (rt *route) shared(r *Request) float64 {
+	bytes := float64(r.Bytes)
+	t := rt.micros(r.Op, bytes)
+	if r.Channels > 0 {
+		t = norm4(t, channelMicros(r.Op, rt.n, bytes, r.Channels))
+	}
+	if rt.portShare > 1 {
+		busy := rt.load(r.Op, bytes).port / t
+		t *= slowdown(busy, float64(rt.portShare-1)*busy)
+	}
+	return t
+}
+
 // estimate answers a request. It allocates nothing.
 func (rt *route) estimate(r *Request) Estimate {
-	t := units.Micros(rt.micros(r.Op, float64(r.Bytes)))
+	t := units.Micros(rt.shared(r))
 	band := rt.bands[r.Op][classOf(r.Bytes)]
 	if r.Launch == Eager {
 		t = max(t, units.Micros(rt.floorUs))
 		band = rt.eager[r.Op][classOf(r.Bytes)]
 	}
 	e := Estimate{Time: t, Provenance: rt.prov[r.Op], Bottleneck: rt.bottleneck, Flags: rt.flags}
+	if rt.custom != nil && r.Op == parallel.AllReduce {
+		return rt.customEstimate(r, e, band)
+	}
 	e.P10, e.P90 = band.interval(t)
 	if r.Op == parallel.AllToAll && !chunkAligned(r.Bytes, rt.n) {
 		e.Flags = rt.misaligned
@@ -187,6 +219,45 @@ func (rt *route) estimate(r *Request) Estimate {
 	e.Algorithm, e.Protocol = rt.choice(r.Op, r.Bytes)
 	e.BusBW = BusBandwidth(r.Op, rt.n, r.Bytes, e.Time)
 	return e
+}
+
+// customEstimate puts a framework's own kernel in the place of NCCL's, whose estimate is e.
+func (rt *route) customEstimate(r *Request, e Estimate, band logBand) Estimate {
+	us, kernel := rt.custom.rising(r.Bytes, rt.shared(r))
+	start := "graph"
+	if r.Launch == Eager {
+		start = "eager"
+		us = max(customEager(rt.custom.k, us, r.Bytes), rt.floorUs)
+	}
+	e.Time = units.Micros(us)
+	if kernel != "nccl" {
+		band = kernelBand(rt.custom.k.Bands, start, r.Bytes)
+		e.Algorithm, e.Protocol = kernel, rt.custom.k.Kernel
+	} else {
+		e.Algorithm, e.Protocol = rt.choice(r.Op, r.Bytes)
+	}
+	e.P10, e.P90 = band.interval(e.Time)
+	e.BusBW = BusBandwidth(r.Op, rt.n, r.Bytes, e.Time)
+	return e
+}
+
+// takeKernels finds the framework's all_reduce that Options.Kernels asks for; groups over nodes, over PCIe or of one-byte types
+// stay with NCCL.
+func (m *Model) takeKernels(rt *route, s *topology.Shape, p *hardware.CollectiveProfile) {
+	if m.opts.Kernels == "" || m.opts.Kernels == "nccl" || s.Network || s.PCIeUsed || rt.oneByte || p.Link != "nvlink" {
+		return
+	}
+	c, ok := customOf(p, m.opts.Kernels, s.Ranks, m.opts.KernelVersion)
+	if !ok {
+		return
+	}
+	if !s.Multicast || m.opts.NoMulticast {
+		c.multicast = window{}
+	}
+	rt.custom = &c
+	if versionMeasured(c.k.Libraries, m.opts.KernelVersion) == versionOutside {
+		rt.flag("%s %s outside the profile (measured: %s)", m.opts.Kernels, m.opts.KernelVersion, strings.Join(c.k.Libraries, ", "))
+	}
 }
 
 // tuner is NCCL's tuning model of the group; nil when the GPU's datasheet or a rate is not known, and for one-byte types,

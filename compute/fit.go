@@ -104,6 +104,13 @@ func timeMoE(x *moe, s *Sample) float64 {
 // shapeOf resolves an expert layer.
 func shapeOf(o *model.ComputeOp, l Load) moeShape {
 	tp := max(o.ExpertTP, 1)
+	if o.Dispatched { // the tables time ranks that hold and sort every token of the group
+		group := max(o.EP, 1) * tp
+		return moeShape{
+			tokens: (o.MoETokens + group - 1) / group, hidden: o.Hidden, inter: (o.Inter + tp - 1) / tp,
+			local: float64((o.Experts + o.EP - 1) / o.EP), gated: o.Gated, load: l, ep: float64(o.EP), pairs: int(l.Slots),
+		}
+	}
 	return moeShape{
 		tokens: o.MoETokens, hidden: o.Hidden, inter: (o.Inter + tp - 1) / tp,
 		local: float64((o.Experts + o.EP - 1) / o.EP), gated: o.Gated, load: l, ep: float64(o.EP), pairs: o.MoETokens * o.TopK,

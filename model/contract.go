@@ -68,7 +68,10 @@ type ComputeOp struct {
 
 	MoETokens, Hidden, Inter, TopK, Experts, EP, ExpertTP int // MoE: tokens routed over the whole EP group
 	Gated                                                 bool
-	Skew                                                  float64
+	// Dispatched: tokens reach the experts by an exchange, so that a rank routes its own tokens and computes on what it
+	// receives; otherwise every rank of the group holds, and sorts, all MoETokens.
+	Dispatched bool
+	Skew       float64
 
 	Bytes   units.Bytes // memory traffic of one execution (elementwise: all of it)
 	FLOPs   float64     // of one execution

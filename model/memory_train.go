@@ -60,12 +60,18 @@ func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t T
 	blocks := 0.0
 	var split float64 // bytes a token, cut over tp
 	tp := float64(x.tp)
+	// Inputs of matrix products are kept in the type that multiplies them (Transformer Engine keeps one byte for fp8).
+	in8 := 0.0
+	if x.store != nil && x.store.Format > FP32 {
+		in8 = 1
+	}
 	switch m := &k.Mixer; m.Kind {
 	case NoMixer:
 	case Attention, Compressed:
 		blocks++
 		kv := float64(m.kvHeadsOn(x.tp)) * tp // copies count
 		split += 2*float64(m.Heads*(m.HeadDim+m.VHeadDim)) + 2*kv*float64(m.HeadDim+m.VHeadDim)
+		split += in8 * float64(m.Heads*m.VHeadDim) // attention keeps its result besides
 		if (t.Unfused || w.Unfused) && st.Recompute == "" {
 			split += 5 * float64(m.Heads) * float64(max(w.Context, w.Tokens))
 		}
@@ -87,7 +93,7 @@ func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t T
 		if !k.Parallel || blocks == 0 {
 			blocks++
 		}
-		split += 2 * mats * float64(f.Inter)
+		split += (2*mats - in8) * float64(f.Inter)
 	}
 	total := tokens / tp * split
 	// Input of the norm and of the block's first product; the GPT line adds a dropout mask.
@@ -95,7 +101,7 @@ func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t T
 	if s.LayerNorm {
 		per = 5
 	}
-	total += tokens * h * per * blocks * seq
+	total += tokens * h * (per - in8) * blocks * seq
 	if f.Kind == Experts {
 		in := h
 		if f.Latent > 0 {
@@ -107,7 +113,7 @@ func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t T
 		}
 		// Each copy keeps the experts' input and inner results; weights of the copies are applied inside, so that the
 		// experts' output is not kept.
-		total += own * float64(f.effectiveTopK()) * (2*in + 2*mats*float64(f.ExpertInter))
+		total += own * float64(f.effectiveTopK()) * ((2-in8)*in + (2*mats-in8)*float64(f.ExpertInter))
 		total += own * 2 * mats * float64(f.SharedInter)
 	}
 	return total

@@ -219,7 +219,7 @@ func (l *opList) feed(k *Kind) {
 	}
 	skew := l.w.Skew
 	op := ComputeOp{Name: "moe", Kind: MoE, DType: st.Format.compute(), Times: l.n * l.again, MoETokens: tokens, Hidden: in, Inter: f.ExpertInter, TopK: f.effectiveTopK(),
-		Experts: f.Experts, EP: l.x.ep, ExpertTP: l.x.etp, Gated: f.Gated, Skew: skew}
+		Experts: f.Experts, EP: l.x.ep, ExpertTP: l.x.etp, Gated: f.Gated, Skew: skew, Dispatched: l.x.exchange}
 	mats := 2.0
 	if f.Gated {
 		mats = 3

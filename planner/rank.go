@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"rankmap/internal/parallel"
 	"rankmap/internal/units"
+	"rankmap/model"
+	"rankmap/planner/step"
 )
 
 // Held is what a training run has settled before the search; zero values are free.
@@ -17,6 +20,8 @@ type Held struct {
 	ZeRO       int    // 1 or 3; 0 = the distributed optimizer, and ZeRO-3 where that does not fit
 	Serial     bool   // no sequence parallelism
 	Unfused    bool   // attention without flash kernels, as before 2023
+	OverlapTP  bool   // gathers and scatters of sequence parallelism run beside the matrix products, piece by piece
+	Formats    model.Training
 }
 
 // Ranking is every strategy of a request that fits, best first, without the seats that Search adds on irregular
@@ -31,6 +36,7 @@ type Ranking struct {
 // Rank prices every strategy of exactly r.GPUs GPUs (all of the cluster when 0). A cancelled ctx is an error. A request
 // that nothing fits has no outcomes; that is not an error.
 func Rank(ctx context.Context, r Request) (*Ranking, error) {
+	r.Top = math.MaxInt32 // nothing may be dropped for being far behind
 	k, err := NewRanking(r)
 	if err != nil {
 		return nil, err
@@ -69,7 +75,7 @@ func (k *Ranking) Capacity() units.Bytes { return k.s.Capacity }
 // a rule of the model is an error.
 func (k *Ranking) Price(st parallel.Strategy, held Held, batch int) (*Outcome, error) {
 	s := *k.s
-	s.Held, s.found, s.losers = held, nil, nil
+	s.Held, s.found, s.losers, s.scratch, s.bar = held, nil, nil, step.Scratch{}, nil
 	given := len(st.Order) > 0
 	st = st.Normalize()
 	if err := st.Check(); err != nil {

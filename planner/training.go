@@ -61,6 +61,11 @@ func (s *search) trainWork(st parallel.Strategy) model.Work {
 	}
 }
 
+// memoryOptions are the number formats that a training run holds.
+func (s *search) memoryOptions() model.MemoryOptions {
+	return model.MemoryOptions{Training: s.Held.Formats}
+}
+
 // heldOr is the value that the run holds, or the list to try.
 func heldOr(held int, list []int) []int {
 	if held > 0 {
@@ -88,7 +93,7 @@ func (s *search) considerTraining(st parallel.Strategy) error {
 		if best != nil && v.ZeRO > best.Strategy.ZeRO {
 			break // ZeRO-3 is for what does not fit otherwise
 		}
-		if need := s.Spec.Memory(v, s.trainWork(v), model.MemoryOptions{}).Total(); need > s.Capacity {
+		if need := s.Spec.Memory(v, s.trainWork(v), s.memoryOptions()).Total(); need > s.Capacity {
 			if s.minNeed == 0 || need < s.minNeed {
 				s.minNeed, s.minAt = need, v
 			}
@@ -135,7 +140,8 @@ func (s *search) considerTraining(st parallel.Strategy) error {
 // trainInput is the training step of a variant.
 func (s *search) trainInput(st parallel.Strategy, price step.Comm) step.TrainInput {
 	return step.TrainInput{
-		Input:        step.Input{Spec: s.Spec, Strategy: st, Work: s.trainWork(st), Kernel: s.kernel(model.Train), Comm: price, Scratch: &s.scratch},
+		Input:        step.Input{Spec: s.Spec, Strategy: st, Work: s.trainWork(st), Kernel: s.kernel(model.Train), Comm: price, Scratch: &s.scratch, OverlapTP: s.Held.OverlapTP},
+		Formats:      s.Held.Formats,
 		MicroBatches: s.Workload.Batch / st.DP / st.MicroBatch,
 	}
 }
@@ -175,6 +181,6 @@ func (s *search) evaluateTraining(o *Outcome, price step.Comm, brief bool) error
 		o.MFU = tokens * s.Spec.TrainFLOPsPerToken(s.Workload.SeqLen) / (r.Time.Seconds() * float64(st.World()) * s.PeakFLOPS)
 	}
 	o.score = r.Time.Seconds()
-	o.Memory = s.Spec.Memory(st, w, model.MemoryOptions{})
+	o.Memory = s.Spec.Memory(st, w, s.memoryOptions())
 	return nil
 }

@@ -138,8 +138,33 @@ func sweepHTML(b *strings.Builder, c *whatif.Comparison) {
 			t.Add(col.At.Text, col.Strategy.Parallel().String(), fmt.Sprint(col.GPUs), fmt.Sprint(p.Batch), millisText(p.TTFTMs), millisText(p.TPOTMs),
 				fmt.Sprintf("%s (%s..%s)", millisText(p.StepMs), millisText(p.StepP10Ms), millisText(p.StepP90Ms)), units.Signif(p.TokensPerSecondPerGPU, 4), spanText(col))
 		}
-		tableHTML(b, t, false)
+		tableHTML(b, withoutEmpty(t), false)
 	}
+}
+
+// withoutEmpty leaves out the columns that no row fills.
+func withoutEmpty(t *Table) *Table {
+	out := &Table{}
+	var keep []int
+	for i, c := range t.Columns {
+		for _, r := range t.Rows {
+			if i < len(r) && r[i] != "" {
+				keep = append(keep, i)
+				out.Columns = append(out.Columns, c)
+				break
+			}
+		}
+	}
+	for _, r := range t.Rows {
+		var row []string
+		for _, i := range keep {
+			if i < len(r) {
+				row = append(row, r[i])
+			}
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
 }
 
 // tableHTML writes a table; with heads the first cell of a row is its heading.

@@ -188,7 +188,7 @@ func niceTicks(lo, hi float64, n int) []float64 {
 	}
 	var out []float64
 	for v := math.Ceil(lo/step-1e-9) * step; v <= hi*(1+1e-9); v += step {
-		out = append(out, v)
+		out = append(out, v+0) // -0 becomes 0
 	}
 	return slices.Clip(out)
 }

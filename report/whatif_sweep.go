@@ -33,7 +33,7 @@ func sweepTable(b *strings.Builder, c *whatif.Comparison, o WhatIfOptions) {
 			fmt.Fprintln(b)
 		}
 		fmt.Fprintf(b, "%s\n", Clean(name))
-		_ = t.Write(b, "  ", pick(o.Wide, 0, o.Width))
+		_ = withoutEmpty(&t).Write(b, "  ", pick(o.Wide, 0, o.Width))
 	}
 	fmt.Fprintln(b, "\ncrossing points")
 	if len(c.Sweep.Crossings) == 0 {

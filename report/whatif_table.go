@@ -49,6 +49,12 @@ func whatIfHead(b *strings.Builder, c *whatif.Comparison) {
 		fmt.Fprintf(b, ", batch %d", wl.Batch)
 	}
 	fmt.Fprintf(b, ", objective %s", wl.Objective)
+	if wl.TTFTMs > 0 {
+		fmt.Fprintf(b, ", TTFT at most %s", units.Millis(wl.TTFTMs))
+	}
+	if wl.TPOTMs > 0 {
+		fmt.Fprintf(b, ", TPOT at most %s", units.Millis(wl.TPOTMs))
+	}
 	if c.Same != "" && len(c.Columns) > 1 {
 		fmt.Fprintf(b, ", same %s", c.Same)
 	}
@@ -148,6 +154,9 @@ func whatIfMachine(row rowFunc) {
 		m := col.Machine
 		if m.NVLinkGBps == 0 {
 			return "none"
+		}
+		if m.Domains == 1 {
+			return fmt.Sprintf("1 domain of %d, %s GB/s", m.DomainGPUs, units.Signif(m.NVLinkGBps, 4))
 		}
 		return fmt.Sprintf("%d domains of %d, %s GB/s", m.Domains, m.DomainGPUs, units.Signif(m.NVLinkGBps, 4))
 	})
@@ -306,7 +315,10 @@ func diffTable(c *whatif.Comparison) *Table {
 		last = d.Column
 		by := ""
 		if d.Percent != 0 {
-			by = fmt.Sprintf("%+.3g %%", d.Percent)
+			by = units.Signif(d.Percent, 3) + " %"
+			if d.Percent > 0 {
+				by = "+" + by
+			}
 		}
 		t.Add(name, d.What, d.Before, d.After, by, d.Why)
 	}

@@ -9,7 +9,6 @@ const maxParts = 256
 type partSet [maxParts / 64]uint64
 
 func (p *partSet) add(i int)     { p[i>>6] |= 1 << (i & 63) }
-func (p *partSet) remove(i int)  { p[i>>6] &^= 1 << (i & 63) }
 func (p partSet) has(i int) bool { return p[i>>6]&(1<<(i&63)) != 0 }
 
 func (p *partSet) addAll(q *partSet) {

@@ -109,16 +109,21 @@ func (c *campaign) onePair(ctx context.Context, d direction) (float64, error) {
 
 // name draws the conclusion from the two rounds.
 func (c *campaign) name(g measured.ReportGroup, rounds [2]map[direction]float64) {
-	bad := slowPairs(rounds)
+	host := func(r int) string { return c.s.facts[r].Host }
+	bad := slowPairs(rounds, host)
 	evidence := func(p [2]int) string {
 		d, e := direction{p[0], p[1]}, direction{p[1], p[0]}
 		worst := max(min(rounds[0][d], rounds[1][d]), min(rounds[0][e], rounds[1][e]))
 		return fmt.Sprintf("%d to %d takes %s for %d MiB, %.2f times what the best fifth of the pairs takes, in both rounds",
-			p[0], p[1], us(worst), c.pairBytes()>>20, worst/healthy(rounds[0]))
+			p[0], p[1], us(worst), c.pairBytes()>>20, worst/healthy(alike(rounds[0], direction{p[0], p[1]}, host)))
 	}
 	what := fmt.Sprintf("the %s group of ranks %v (%s of %d B: %s)", g.Kind, g.Members, g.Op, g.Bytes, g.Why)
 	if len(bad) == 0 {
 		c.found("slow-all", "%s: all %d pairs are alike (median %s for %d MiB)", what, len(rounds[0]), us(median(values(rounds[0]))), c.pairBytes()>>20)
+		return
+	}
+	if id, who := slowNodes(bad, g.Members, host); id != "" {
+		c.found(id, "%s in %s: all %d slow pairs cross there; %s", who, what, len(bad), evidence(bad[0]))
 		return
 	}
 	if m, ok := commonMember(bad, g.Members); ok {
@@ -151,15 +156,56 @@ func healthy(round map[direction]float64) float64 {
 	return quantile(v, 0.2)
 }
 
-// slowPairs lists the unordered pairs of which a direction is slow in both rounds, ascending.
-func slowPairs(rounds [2]map[direction]float64) [][2]int {
-	var base [2]float64
-	for i, r := range rounds {
-		base[i] = healthy(r)
+// alike keeps the pairs of the same kind: inside a node, or between nodes. NVLink and a network are not compared.
+func alike(round map[direction]float64, d direction, host func(int) string) map[direction]float64 {
+	inside := func(d direction) bool { return host(d.from) == host(d.to) }
+	out := map[direction]float64{}
+	for e, t := range round {
+		if inside(e) == inside(d) {
+			out[e] = t
+		}
 	}
+	return out
+}
+
+// slowNodes finds what the slow pairs between nodes have in common: one node, of which several ranks are slow towards others,
+// or two nodes. The id is empty when that is not what they say.
+func slowNodes(bad [][2]int, members []int, host func(int) string) (id, who string) {
+	var hosts []string
+	ranks := map[string]map[int]bool{}
+	for _, p := range bad {
+		if host(p[0]) == host(p[1]) {
+			return "", ""
+		}
+		for _, r := range p {
+			if ranks[host(r)] == nil {
+				ranks[host(r)] = map[int]bool{}
+				hosts = append(hosts, host(r))
+			}
+			ranks[host(r)][r] = true
+		}
+	}
+	nodes := map[string]bool{}
+	for _, m := range members {
+		nodes[host(m)] = true
+	}
+	if len(hosts) == 2 && len(nodes) > 2 && len(ranks[hosts[0]]) > 1 && len(ranks[hosts[1]]) > 1 {
+		return "slow-nodes", "between " + hosts[0] + " and " + hosts[1]
+	}
+	for _, h := range hosts {
+		all := !slices.ContainsFunc(bad, func(p [2]int) bool { return host(p[0]) != h && host(p[1]) != h })
+		if all && len(hosts) > 2 && len(ranks[h]) > 1 {
+			return "slow-node", h
+		}
+	}
+	return "", ""
+}
+
+// slowPairs lists the unordered pairs of which a direction is slow in both rounds, ascending.
+func slowPairs(rounds [2]map[direction]float64, host func(int) string) [][2]int {
 	var bad [][2]int
 	for d, first := range rounds[0] {
-		if first > slowPair*base[0] && rounds[1][d] > slowPair*base[1] {
+		if first > slowPair*healthy(alike(rounds[0], d, host)) && rounds[1][d] > slowPair*healthy(alike(rounds[1], d, host)) {
 			p := [2]int{min(d.from, d.to), max(d.from, d.to)}
 			if !slices.Contains(bad, p) {
 				bad = append(bad, p)

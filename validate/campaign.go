@@ -68,6 +68,7 @@ func (c *campaign) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		c.netFindings(res)
 		for _, r := range res {
 			if r.Logging && !c.rep.Environment.LogWhileTiming {
 				c.rep.Environment.LogWhileTiming = true
@@ -90,6 +91,9 @@ func (c *campaign) run(ctx context.Context) error {
 		}
 	}
 	if c.m.Pairs {
+		if err := c.rails(ctx); err != nil {
+			return err
+		}
 		return c.blame(ctx)
 	}
 	return nil

@@ -97,6 +97,9 @@ func (c *children) startOne(launch Launch, o *Orders) error {
 	return nil
 }
 
+// howNoJoin is the end of a child that did not get in.
+const howNoJoin = "did not join"
+
 // describeExit puts a child's end into words.
 func describeExit(err error, said string) (how string, ok bool) {
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
@@ -111,6 +114,8 @@ func describeExit(err error, said string) (how string, ok bool) {
 			how = fmt.Sprintf("killed by signal %d (%s)", ws.Signal(), ws.Signal())
 		case ee.ExitCode() == exitStopped:
 			how = "left: told to stop, or lost the coordinator"
+		case ee.ExitCode() == exitNoJoin:
+			how = howNoJoin
 		default:
 			how = fmt.Sprintf("exit status %d", ee.ExitCode())
 		}

@@ -85,6 +85,9 @@ const (
 	slowPair = 1.25
 	// minShm is what NCCL's troubleshooting page asks for containers (--shm-size=1g).
 	minShm = 1 << 30
+	// minNoFile open files are what one rank needs at least, goodNoFile what larger groups take without trouble (a socket a
+	// channel and peer).
+	minNoFile, goodNoFile = 128, 1024
 	// shmPerPair is NCCL's order of magnitude of shared memory for one pair of local ranks.
 	shmPerPair = 10 << 20
 )

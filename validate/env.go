@@ -34,6 +34,9 @@ func ChildEnv(environ []string) (env, shown []string) {
 		}
 	}
 	env = append(env, "NCCL_RAS_ENABLE=0")
+	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "NCCL_IGNORE_NET_MISMATCH=") }) {
+		env = append(env, "NCCL_IGNORE_NET_MISMATCH=0") // unequal NICs fail instead of hanging
+	}
 	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "CUDA_DEVICE_ORDER=") }) {
 		env = append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID") // NVML's order, which layouts count by
 	}

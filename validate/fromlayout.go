@@ -7,7 +7,7 @@ import "rankmap/layout"
 func FromLayout(l *layout.Layout, name, digest string) *Job {
 	j := &Job{Name: name, Digest: digest}
 	for _, r := range l.Ranks {
-		j.Ranks = append(j.Ranks, JobRank{Rank: r.Rank, Host: r.Host, LocalRank: r.LocalRank, GPU: r.GPU, UUID: r.UUID, PCI: r.PCI})
+		j.Ranks = append(j.Ranks, JobRank{Rank: r.Rank, Host: r.Host, LocalRank: r.LocalRank, GPU: r.GPU, UUID: r.UUID, PCI: r.PCI, NICs: r.NICs})
 	}
 	for _, g := range l.Groups {
 		if len(g.Members) < 2 {

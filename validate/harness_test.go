@@ -22,6 +22,9 @@ import (
 // The test binary plays three parts: the tests, a rank (as the hidden sub-command of rankmap does), and a parent that a
 // test can kill.
 func TestMain(m *testing.M) {
+	if d, err := time.ParseDuration(os.Getenv("VALIDATE_TEST_CLOCK")); err == nil {
+		wallNow = func() time.Time { return time.Now().Add(d) }
+	}
 	switch os.Getenv("VALIDATE_TEST_ROLE") {
 	case "rank":
 		if os.Getenv("FAKE_NCCL_DIE_EARLY") != "" {

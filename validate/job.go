@@ -25,6 +25,8 @@ type JobRank struct {
 	GPU       int    `json:"gpu"`            // NVML index on the host
 	UUID      string `json:"uuid,omitempty"` // wins over PCI, which wins over GPU
 	PCI       string `json:"pci,omitempty"`
+
+	NICs []string `json:"nics,omitempty"` // that the plan gives it
 }
 
 // JobGroup is the ranks of one collective. All groups of a kind are disjoint.

@@ -24,6 +24,7 @@ type Launched struct {
 	Address string // host:port of rank 0
 	Token   []byte
 	JobID   string
+	PerNode bool // one copy a node, which starts all ranks of its node; else one a rank
 }
 
 // local lists the ranks that this process starts.
@@ -31,7 +32,17 @@ func (o *Options) local() []JobRank {
 	if o.Launched == nil {
 		return o.Job.Ranks
 	}
-	return o.Job.Ranks[o.Launched.Place.Rank : o.Launched.Place.Rank+1]
+	me := o.Launched.Place.Rank
+	if !o.Launched.PerNode {
+		return o.Job.Ranks[me : me+1]
+	}
+	var mine []JobRank
+	for _, r := range o.Job.Ranks {
+		if r.Host == o.Job.Hosts()[me] {
+			mine = append(mine, r)
+		}
+	}
+	return mine
 }
 
 // coordinates tells whether this process leads the run.
@@ -65,30 +76,64 @@ func (o *Options) listen(ctx context.Context) (net.Listener, error) {
 // follow is the life of a copy that does not lead: it waits for its child, which the coordinator directs.
 func (r *run) follow(ctx context.Context) error {
 	rank := r.o.Launched.Place.Rank
-	select {
-	case e := <-r.kids.exits:
-		if e.how != "done" {
-			return &failure{finding: "rank-failed", rank: rank, detail: fmt.Sprintf("rank %d: %s", rank, e.how)}
+	for range r.seats {
+		select {
+		case e := <-r.kids.exits:
+			switch {
+			case e.how == "done":
+			case strings.HasPrefix(e.how, howNoJoin):
+				return &failure{finding: "join-failed", rank: e.rank, exit: exitDeadline, detail: strings.TrimPrefix(e.how, howNoJoin+": ")}
+			default:
+				return &failure{finding: "rank-failed", rank: e.rank, detail: fmt.Sprintf("rank %d: %s", e.rank, e.how)}
+			}
+		case <-ctx.Done():
+			err, ok := context.Cause(ctx).(*failure)
+			if !ok {
+				err = &failure{finding: "interrupted", rank: rank, exit: exitInterrupted, detail: context.Cause(ctx).Error()}
+			}
+			return err
 		}
-		return nil
-	case <-ctx.Done():
-		err, ok := context.Cause(ctx).(*failure)
-		if !ok {
-			err = &failure{finding: "interrupted", rank: rank, exit: exitInterrupted, detail: context.Cause(ctx).Error()}
-		}
-		return err
 	}
+	return nil
 }
 
 // RendezvousHost finds rank 0's host in what launchers set: an address, or the first name of Slurm's node list. Empty means
 // that they do not say.
 func RendezvousHost(p Place, getenv func(string) string) string {
+	if p.OneNode {
+		return "127.0.0.1"
+	}
 	if p.Master != "" {
 		return p.Master
+	}
+	if p.Launcher == "an indexed job" {
+		name, err := os.Hostname()
+		hosts, _ := os.ReadFile("/etc/hosts")
+		if err == nil {
+			return podZero(name, p.Rank, string(hosts))
+		}
 	}
 	for _, v := range []string{"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"} {
 		if l := getenv(v); l != "" {
 			return firstHost(l)
+		}
+	}
+	return ""
+}
+
+// podZero names the first pod of an indexed job with a headless service: pods are called JOB-INDEX, and the kubelet writes
+// their full name, JOB-INDEX.SERVICE.NAMESPACE.svc..., into /etc/hosts. Empty when there is no such line.
+func podZero(hostname string, index int, hosts string) string {
+	job, ok := strings.CutSuffix(hostname, fmt.Sprintf("-%d", index))
+	if !ok {
+		return ""
+	}
+	for line := range strings.Lines(hosts) {
+		line, _, _ = strings.Cut(line, "#")
+		for i, f := range strings.Fields(line) {
+			if rest, ok := strings.CutPrefix(f, hostname+"."); ok && i > 0 {
+				return job + "-0." + rest
+			}
 		}
 	}
 	return ""
@@ -109,7 +154,7 @@ func firstHost(list string) string {
 // layout's digest.
 func LaunchedJobID(digest string, getenv func(string) string) string {
 	name := "job"
-	for _, names := range [][]string{{"TORCHELASTIC_RUN_ID"}, {"SLURM_JOB_ID", "SLURM_STEP_ID"}} {
+	for _, names := range [][]string{{"TORCHELASTIC_RUN_ID"}, {"SLURM_JOB_ID", "SLURM_STEP_ID"}, {"OMPI_MCA_ess_base_jobid"}, {"PMIX_NAMESPACE"}} {
 		var parts []string
 		for _, n := range names {
 			if v := getenv(n); v != "" {

@@ -8,8 +8,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,22 +20,50 @@ import (
 
 // launchedMain is one copy of a launched run; rank 0's writes the report to standard output.
 func launchedMain() int {
-	place, err := FindPlace(os.Getenv)
+	job := new(Job)
+	data, err := os.ReadFile(os.Getenv("VALIDATE_TEST_JOB"))
+	if err == nil && json.Unmarshal(data, job) != nil {
+		return 2
+	}
+	place, err := FindPlace(os.Getenv, len(job.Hosts()))
 	if err != nil {
 		return 2
 	}
 	token, err := ReadToken(os.Getenv, "")
 	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 6
 	}
-	job := tpJob(place.World, 4096)
+	if len(job.Ranks) == 0 {
+		job = tpJob(place.World, 4096)
+	}
 	exe, _ := os.Executable()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	addr := os.Getenv("VALIDATE_TEST_ADDR")
+	if addr == "" {
+		addr = WithPort(RendezvousHost(place, os.Getenv))
+	}
+	if a := os.Getenv(fmt.Sprint("VALIDATE_TEST_ADDR_", place.Rank)); a != "" {
+		addr = a
+	}
+	d := quick()
+	if v, err := time.ParseDuration(os.Getenv("VALIDATE_TEST_JOIN")); err == nil {
+		d.Join = v
+	}
+	host := ReadHost()
+	host.Root, host.RDMA, host.StaleShm, host.ShmTotal, host.ShmFree, host.KnownSHM = false, false, nil, 8<<30, 8<<30, true
+	host.Net = ReadNet(os.DirFS(os.Getenv("VALIDATE_TEST_SYS")+"/"), upIfaces(), os.Getenv)
+	if os.Getenv("VALIDATE_TEST_SYS") == "" {
+		host.Net.NICs = nil
+	}
 	o := Options{
 		Job: job, Launch: Launch{Exe: exe, Env: append(os.Environ(), "VALIDATE_TEST_ROLE=rank")}, NCCLLib: os.Getenv("VALIDATE_TEST_NCCL"),
-		Deadlines: quick(), Measuring: DefaultMeasuring(), Inspector: fakeDriver{}, Host: Host{Name: "here", ShmTotal: 8 << 30, ShmFree: 8 << 30, KnownSHM: true},
-		Launched: &Launched{Place: place, Address: os.Getenv("VALIDATE_TEST_ADDR"), Token: token, JobID: LaunchedJobID("sha256:0123456789abcdef01", os.Getenv)},
+		Deadlines: d, Measuring: DefaultMeasuring(), Inspector: fakeDriver{}, Host: host, Signals: signals, Choices: os.Getenv("FAKE_NCCL_NET") != "",
+		Launched: &Launched{Place: place, Address: addr, Token: token, JobID: LaunchedJobID("sha256:0123456789abcdef01", os.Getenv), PerNode: place.World != job.World()},
 		Talk:     func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) },
 	}
+	o.Measuring.PairBytes = 64 << 10
 	o.Measuring.Sweep, o.Measuring.BatchUs, o.Measuring.MaxInner, o.Measuring.Batches, o.Measuring.Eager = nil, 25, 2, 5, false
 	if os.Getenv("VALIDATE_TEST_BUSY") == fmt.Sprint(place.Rank) {
 		o.Inspector = fakeDriver{change: func(n *NodeFacts) { n.GPUs[place.Rank].MIG = "Enabled" }}
@@ -44,6 +74,8 @@ func launchedMain() int {
 	}
 	if place.Rank == 0 {
 		json.NewEncoder(os.Stdout).Encode(rep)
+	} else if rep.Cause != "" {
+		fmt.Fprintf(os.Stderr, "copy %d: %s\n", place.Rank, rep.Cause)
 	}
 	return rep.ExitCode
 }

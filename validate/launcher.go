@@ -12,26 +12,31 @@ type Place struct {
 	World     int
 	LocalRank int
 	Master    string // host of rank 0, where the launcher says; may be empty
+	OneNode   bool   // the launcher says that all processes are on this node
 }
 
 // launcherVars are the variables of each launcher, in order of precedence: those that are set for each process come before
 // those that an outer allocation leaves behind. Kubernetes says nothing of the world's size but through LWS.
 var launcherVars = []struct {
-	name, rank, world, local, master string
+	name, rank, world, local, master, here string // here: processes of this node
 }{
-	{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"},
-	{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", ""},
-	{"PMIx", "PMIX_RANK", "PMIX_SIZE", "PMIX_LOCAL_RANK", ""},
-	{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""},
-	{"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE", "", "LWS_LEADER_ADDRESS"},
-	{"an indexed job", "JOB_COMPLETION_INDEX", "JOB_COMPLETIONS", "", ""},
+	{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "LOCAL_WORLD_SIZE"},
+	{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+	{"PMIx", "PMIX_RANK", "PMIX_SIZE", "PMIX_LOCAL_RANK", "", "PMIX_LOCAL_SIZE"},
+	{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "", ""},
+	{"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE", "", "LWS_LEADER_ADDRESS", ""},
+	{"an indexed job", "JOB_COMPLETION_INDEX", "JOB_COMPLETIONS", "", "", ""},
 }
 
 // FindPlace reads the environment of the launchers that rankmap knows. A rank without a world size, or values that
 // contradict each other, are errors: guessing would start the wrong number of processes. A Slurm shell (salloc, sbatch) sets
-// the variables of its one task; that counts as no launcher.
-func FindPlace(getenv func(string) string) (Place, error) {
+// the variables of its one task; that counts as no launcher. Nodes is the number of hosts of the layout: an indexed job of Kubernetes does not tell
+// its size, so it is taken for one pod a node.
+func FindPlace(getenv func(string) string, nodes int) (Place, error) {
 	for _, v := range launcherVars {
+		if v.rank == "JOB_COMPLETION_INDEX" && getenv(v.rank) != "" && getenv(v.world) == "" {
+			return unsizedJob(getenv(v.rank), nodes)
+		}
 		if getenv(v.rank) == "" || getenv(v.world) == "" {
 			continue
 		}
@@ -59,7 +64,24 @@ func FindPlace(getenv func(string) string) (Place, error) {
 		if v.master != "" {
 			p.Master = getenv(v.master)
 		}
+		if v.here != "" {
+			p.OneNode = getenv(v.here) == getenv(v.world)
+		} else if v.name == "Slurm" {
+			p.OneNode = getenv("SLURM_STEP_NUM_NODES") == "1"
+		}
 		return p, nil
 	}
 	return Place{World: 1}, nil
+}
+
+// unsizedJob is the place of a pod whose job does not tell the number of pods.
+func unsizedJob(index string, nodes int) (Place, error) {
+	if nodes < 2 {
+		return Place{World: 1}, nil
+	}
+	n, err := strconv.Atoi(index)
+	if err != nil || n < 0 || n >= nodes {
+		return Place{}, fmt.Errorf("an indexed job: JOB_COMPLETION_INDEX=%q: want 0 to %d, one pod for each node of the layout (JOB_COMPLETIONS says another number)", index, nodes-1)
+	}
+	return Place{Launcher: "an indexed job", Rank: n, World: nodes}, nil
 }

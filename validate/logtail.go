@@ -19,6 +19,9 @@ type logTail struct {
 	rank int
 	path string
 	at   int64
+
+	used  netUse
+	names map[int]string // of network devices
 }
 
 // logName is the file of a rank; the parent sets NCCL_DEBUG_FILE to it.
@@ -30,7 +33,7 @@ func openLog(dir string, rank int) *logTail {
 	if dir == "" {
 		return nil
 	}
-	return &logTail{dir: dir, rank: rank, path: logName(dir, rank)}
+	return &logTail{dir: dir, rank: rank, path: logName(dir, rank), names: map[int]string{}}
 }
 
 // read returns what was added since the last call.
@@ -48,17 +51,26 @@ func (l *logTail) read() []byte {
 	}
 	b, _ := io.ReadAll(io.LimitReader(f, maxLogRead))
 	l.at += int64(len(b))
+	l.used.readNetUse(b, l.names)
 	return b
 }
 
-// skip forgets what is there.
+// skip reads past what is there; only how other nodes are reached is kept of it.
 func (l *logTail) skip() {
+	for len(l.read()) == maxLogRead {
+	}
+}
+
+// net returns how this rank reaches other nodes, nil when the log does not say.
+func (l *logTail) net() *netUse {
 	if l == nil {
-		return
+		return nil
 	}
-	if st, err := os.Stat(l.path); err == nil {
-		l.at = st.Size()
+	l.skip()
+	if len(l.used.Transports) == 0 {
+		return nil
 	}
+	return &l.used
 }
 
 // choice reads what NCCL said since skip about the call that just ran; nil when it said nothing, as on all members of a

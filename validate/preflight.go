@@ -26,6 +26,9 @@ type Host struct {
 	OwnPIDs   []int  // processes that do not count as foreign
 	KnownSHM  bool
 	KnownLock bool
+	NoFile    uint64 // open files allowed, 0 unknown
+	TmpError  string // why no file can be made in the temporary folder
+	Net       NetFacts
 }
 
 // ReadHost looks at this node.
@@ -45,6 +48,16 @@ func ReadHost() Host {
 	if d, err := os.ReadDir("/sys/class/infiniband"); err == nil {
 		h.RDMA = len(d) > 0
 	}
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err == nil {
+		h.NoFile = lim.Cur
+	}
+	if f, err := os.CreateTemp("", "rankmap-"); err != nil {
+		h.TmpError = err.Error()
+	} else {
+		f.Close()
+		os.Remove(f.Name())
+	}
+	h.Net = ReadNet(os.DirFS("/sys"), upIfaces(), os.Getenv)
 	return h
 }
 
@@ -83,6 +96,15 @@ func Preflight(ctx context.Context, insp Inspector, h Host, local []JobRank, vis
 	}
 	if h.KnownLock && h.RDMA && h.Memlock != ^uint64(0) {
 		add("memlock", "limit is %d bytes", h.Memlock)
+	}
+	switch {
+	case h.NoFile > 0 && h.NoFile < minNoFile:
+		add("files-few", "limit is %d", h.NoFile)
+	case h.NoFile > 0 && h.NoFile < goodNoFile:
+		add("files-few-warning", "limit is %d", h.NoFile)
+	}
+	if h.TmpError != "" {
+		add("tmp-unwritable", "%s", h.TmpError)
 	}
 	if h.Root {
 		add("root", "effective user is 0")
@@ -244,12 +266,12 @@ func compareFacts(job *Job, fs map[int]facts) []measured.Finding {
 		node[want], owner[have] = have, want
 	}
 	if len(versions) > 1 {
-		add("nccl-versions", "%s", spread(versions, func(k string) string { return k }))
+		add("nccl-versions", "%s", spread(versions, fs))
 	} else if len(paths) > 1 && len(job.Hosts()) == 1 {
-		add("nccl-paths", "%s", spread(paths, func(k string) string { return k }))
+		add("nccl-paths", "%s", spread(paths, fs))
 	}
 	if len(cudas) > 1 {
-		add("cuda-versions", "%s", spread(cudas, func(k string) string { return k }))
+		add("cuda-versions", "%s", spread(cudas, fs))
 	}
 	for r := range job.World() {
 		for _, far := range fs[r].NoPeer {
@@ -263,8 +285,12 @@ func compareFacts(job *Job, fs map[int]facts) []measured.Finding {
 	return out
 }
 
-// spread prints who has what: "22809: ranks 0, 1; 23003: rank 2".
-func spread(m map[string][]int, name func(string) string) string {
+// spread prints who has what: "22809: ranks [0 1] on n0; 23003: ranks [2] on n1"; hosts only where there are several.
+func spread(m map[string][]int, fs map[int]facts) string {
+	hosts := map[string]bool{}
+	for _, f := range fs {
+		hosts[f.Host] = true
+	}
 	var keys []string
 	for k := range m {
 		keys = append(keys, k)
@@ -272,7 +298,17 @@ func spread(m map[string][]int, name func(string) string) string {
 	slices.Sort(keys)
 	var b []string
 	for _, k := range keys {
-		b = append(b, fmt.Sprintf("%s: ranks %v", name(k), m[k]))
+		where := ""
+		if len(hosts) > 1 {
+			var at []string
+			for _, r := range m[k] {
+				if !slices.Contains(at, fs[r].Host) {
+					at = append(at, fs[r].Host)
+				}
+			}
+			where = " on " + list(at)
+		}
+		b = append(b, fmt.Sprintf("%s: ranks %v%s", k, m[k], where))
 	}
 	return strings.Join(b, "; ")
 }

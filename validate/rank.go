@@ -43,6 +43,7 @@ type worker struct {
 	stop     context.Context
 	log      *logTail
 	id       nccl.UniqueID
+	reach    *reachListener
 }
 
 // RunRank is the life of a child: join, report facts, carry out steps until told to leave. It must own the process: NCCL
@@ -54,8 +55,11 @@ func RunRank(ctx context.Context, o *Orders) error {
 	join, cancelJoin := context.WithTimeout(ctx, o.Deadlines.Join)
 	client, err := rendezvous.Dial(join, o.Address, cfg, o.Rank)
 	cancelJoin()
+	if errors.Is(err, rendezvous.ErrRefused) {
+		return &joinError{err}
+	}
 	if err != nil {
-		return err
+		return &joinError{fmt.Errorf("rank %d cannot join at %s: %s (%w)", o.Rank, o.Address, whyNot(err), err)}
 	}
 	defer client.Close()
 	stop, cancel := context.WithCancelCause(ctx)
@@ -96,6 +100,14 @@ func RunRank(ctx context.Context, o *Orders) error {
 
 // errStopped is the coordinator's order to leave.
 var errStopped = errors.New("stopped by the coordinator")
+
+// joinError is why a rank did not get in.
+type joinError struct{ error }
+
+func (e *joinError) Unwrap() error { return e.error }
+
+// exitNoJoin is the exit code of a child that did not get in.
+const exitNoJoin = 76
 
 // exitStopped is a child's exit code after "stop" or a lost coordinator; the parent does not take it for a cause.
 const exitStopped = 75
@@ -162,7 +174,7 @@ func (w *worker) note(phase string) { w.send(rendezvous.TypeNote, 0, note{phase}
 // facts opens the libraries and the GPU. Problems are reported, not returned: the coordinator decides.
 func (w *worker) facts() facts {
 	host, _ := os.Hostname()
-	f := facts{Host: host, PID: os.Getpid(), Findings: w.orders.Findings[:min(len(w.orders.Findings), 20)]}
+	f := facts{Host: host, PID: os.Getpid(), Findings: w.orders.Findings[:min(len(w.orders.Findings), 20)], Net: w.orders.Net}
 	d, err := openLibraries(w.orders, &f)
 	if err == nil {
 		w.dev = d
@@ -178,6 +190,10 @@ func (w *worker) facts() facts {
 func (w *worker) carryOut(s step) result {
 	w.limit = time.Now().Add(time.Duration(s.LimitMs) * time.Millisecond)
 	w.native = s.Native
+	if w.reach != nil && s.Do != doReach {
+		w.reach.ln.Close()
+		w.reach = nil
+	}
 	var r result
 	var err error
 	if w.dev == nil || w.dev.lib == nil {
@@ -202,7 +218,12 @@ func (w *worker) carryOut(s step) result {
 			r, err = w.pair(s)
 		case doPairs:
 			err = w.makePairs()
+		case doListen:
+			r, err = w.listenStep()
+		case doReach:
+			r = w.reachStep(s)
 		case doQuiet:
+			r.Net = w.log.net()
 			r.Logging = !w.log.quiet(w.dev.lib)
 		default:
 			err = fmt.Errorf("unknown step %q", s.Do)
@@ -347,5 +368,8 @@ func RankMain(ctx context.Context, r io.Reader, talk io.Writer) int {
 		return exitStopped
 	}
 	fmt.Fprintln(talk, err)
+	if j := new(joinError); errors.As(err, &j) {
+		return exitNoJoin
+	}
 	return 1
 }

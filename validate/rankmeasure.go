@@ -122,6 +122,11 @@ func (w *worker) pair(s step) (result, error) {
 	if err := w.dev.reserve(n, n); err != nil {
 		return result{}, err
 	}
+	for _, p := range s.Pairs {
+		if p[0] == w.orders.Rank || p[1] == w.orders.Rank {
+			s.From, s.To = p[0], p[1]
+		}
+	}
 	comm, stream := w.pairs.comm, w.dev.stream
 	once := func() error {
 		if w.orders.Rank == s.From {

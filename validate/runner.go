@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -121,6 +122,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	if node != nil {
 		r.rep.Environment.Driver = node.Driver
+		r.o.Host.Net.Driver = node.Driver
 	}
 	if r.o.Launched != nil { // the coordinator hears of it from every rank, its own included
 		r.preflight = fs
@@ -184,7 +186,7 @@ func (r *run) measure(ctx context.Context) error {
 	if o.coordinates() {
 		ln, err := o.listen(ctx)
 		if err != nil {
-			return &failure{finding: "start-failed", rank: -1, exit: exitEnvironment, detail: err.Error()}
+			return listenProblem(cmp.Or(address, o.Address), err)
 		}
 		if server, err = rendezvous.NewServer(ln, cfg); err != nil {
 			ln.Close()
@@ -205,7 +207,7 @@ func (r *run) measure(ctx context.Context) error {
 	for i, seat := range r.seats {
 		orders[i] = Orders{
 			Address: address, JobID: cfg.Job, Token: cfg.Token, Rank: seat.Rank, World: world, Device: seat,
-			NCCLLib: o.NCCLLib, LogDir: logDir, Deadlines: o.Deadlines, Findings: r.preflight,
+			NCCLLib: o.NCCLLib, LogDir: logDir, Deadlines: o.Deadlines, Findings: r.preflight, Net: o.Host.Net,
 		}
 	}
 	o.Talk("starting %d of %d ranks, rendezvous at %s", len(orders), world, address)
@@ -271,6 +273,16 @@ func (r *run) campaign(ctx context.Context) error {
 		}
 	}
 	r.rep.Findings = append(r.rep.Findings, compareFacts(r.o.Job, s.facts)...)
+	r.rep.Findings = append(r.rep.Findings, compareNodes(r.o.Job, s.facts)...)
+	network(&r.rep.Environment, r.o.Job.World(), s.facts)
+	if f := r.blocked(); f != nil {
+		return errReported
+	}
+	fs, err := s.reach(ctx)
+	r.rep.Findings = append(r.rep.Findings, fs...)
+	if err != nil {
+		return err
+	}
 	if f := r.blocked(); f != nil {
 		return errReported
 	}

@@ -114,8 +114,16 @@ func (s *session) names(ranks []int) string {
 	var b []string
 	for _, r := range ranks {
 		n := fmt.Sprintf("rank %d", r)
-		if p := s.phase[r]; p != "" {
+		where := s.facts[r].Host
+		if where == "" && len(s.job.Hosts()) > 1 {
+			where = s.job.Ranks[r].Host
+		}
+		if p := s.phase[r]; p != "" && where != "" && len(s.job.Hosts()) > 1 {
+			n += " (" + where + ", " + p + ")"
+		} else if p != "" {
 			n += " (" + p + ")"
+		} else if where != "" && len(s.job.Hosts()) > 1 {
+			n += " (" + where + ")"
 		}
 		b = append(b, n)
 		if len(b) == 8 && len(ranks) > 9 {

@@ -51,16 +51,16 @@ func TestNameSlowMember(t *testing.T) {
 		return r
 	}
 	all := rounds(func(a, b int) bool { return a == 2 || b == 2 })
-	if m, ok := commonMember(slowPairs(all), []int{0, 1, 2, 3}); !ok || m != 2 {
+	if m, ok := commonMember(slowPairs(all, func(int) string { return "here" }), []int{0, 1, 2, 3}); !ok || m != 2 {
 		t.Errorf("member %d, %v: want 2", m, ok)
 	}
 	one := rounds(func(a, b int) bool { return a == 1 && b == 3 })
-	if p := slowPairs(one); len(p) != 1 || p[0] != [2]int{1, 3} {
+	if p := slowPairs(one, func(int) string { return "here" }); len(p) != 1 || p[0] != [2]int{1, 3} {
 		t.Errorf("pairs %v", p)
 	}
 	once := rounds(func(a, b int) bool { return false })
 	once[0][direction{0, 1}] = 900 // bad luck, not repeated
-	if p := slowPairs(once); len(p) != 0 {
+	if p := slowPairs(once, func(int) string { return "here" }); len(p) != 0 {
 		t.Errorf("pairs %v: want none", p)
 	}
 }

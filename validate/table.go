@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -50,9 +51,9 @@ func WriteTable(w io.Writer, rep *measured.Report, wide bool) error {
 	if len(rep.Pairs) > 0 {
 		fmt.Fprintf(w, "\npairs, one way\n")
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "FROM\tTO\tROUND\tTIME\tRATE")
+		fmt.Fprintln(t, "TEST\tFROM\tTO\tROUND\tTIME\tRATE")
 		for _, p := range rep.Pairs {
-			fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%s\n", p.From, p.To, p.Round, us(p.Us), units.GBps(p.GBps))
+			fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t%s\n", cmp.Or(p.Test, "blame"), p.From, p.To, p.Round, us(p.Us), units.GBps(p.GBps))
 		}
 		t.Flush()
 	}

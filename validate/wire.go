@@ -18,6 +18,7 @@ type Orders struct {
 	LogDir  string  `json:"logDir,omitempty"`  // where NCCL's log goes
 
 	Deadlines Deadlines          `json:"deadlines"`
+	Net       NetFacts           `json:"net"`                // of the node, where several take part
 	Findings  []measured.Finding `json:"findings,omitempty"` // of the launched copy's preflight, for the coordinator
 }
 
@@ -42,6 +43,7 @@ type facts struct {
 	NoPeer    []string `json:"noPeer,omitempty"` // PCI ids that this GPU cannot reach directly
 	AllToAll  bool     `json:"allToAll"`
 
+	Net      NetFacts           `json:"net"`
 	Findings []measured.Finding `json:"findings,omitempty"`
 }
 
@@ -62,9 +64,11 @@ const (
 	doInit   = "init"   // create the world communicator and one for each family
 	doVerify = "verify" // run once on fresh data and compare
 	doTime   = "time"
-	doQuiet  = "quiet" // NCCL's log off
-	doPairs  = "pairs" // create the communicator of the pair tests
-	doPair   = "pair"  // one-way transfer over it
+	doQuiet  = "quiet"  // NCCL's log off
+	doPairs  = "pairs"  // create the communicator of the pair tests
+	doPair   = "pair"   // one-way transfer over it
+	doListen = "listen" // open a port for the other nodes
+	doReach  = "reach"  // connect to the other nodes
 )
 
 // call is one collective of a step. Family indexes the job's families; -1 is the world communicator.
@@ -92,6 +96,10 @@ type step struct {
 	From     int    `json:"from,omitempty"` // of a pair: world ranks
 	To       int    `json:"to,omitempty"`
 	LimitMs  int64  `json:"limitMs"`
+	// Targets are the nodes that listen.
+	Targets []target `json:"targets,omitempty"`
+	// Pairs are several one-way transfers at once: each rank takes the pair that it is in.
+	Pairs [][2]int `json:"pairs,omitempty"`
 	// Families of an init: the members of each group, by family and group.
 	Families [][][]int `json:"families,omitempty"`
 }
@@ -105,6 +113,11 @@ type result struct {
 	Choice   *measured.Choice `json:"choice,omitempty"`
 	InPlace  bool             `json:"inPlace,omitempty"`
 	Logging  bool             `json:"logging,omitempty"` // the log could not be switched off
+	Net      *netUse          `json:"net,omitempty"`     // with doQuiet: how it reached other nodes
+	Addr     string           `json:"addr,omitempty"`
+	WallNs   int64            `json:"wallNs,omitempty"`
+
+	Unreached []unreached `json:"unreached,omitempty"`
 }
 
 // note tells the supervisor where a rank is.

@@ -56,7 +56,7 @@ Exit code 4: a finding is an error. 2: a file was refused. 6: this machine canno
 	f.StringVar(&o.salt, "salt", "", "of --redact: the same salt gives the same hashes on all nodes of a cluster (default: random)")
 	o.cluster.addDetails(f)
 	o.out.addFlags(cmd, "table", "wide", "yaml", "json")
-	f.Lookup("file").Usage = "write to a file instead of standard output; by suffix .yaml, .json, .txt, .xml (for NCCL_TOPO_FILE), .svg, .dot, .mmd; - is standard output"
+	f.Lookup("file").Usage = "write to a file instead of standard output; by suffix .yaml, .json, .txt, .xml (for NCCL_TOPO_FILE), .svg, .dot, .mmd, .html; - is standard output"
 	return cmd
 }
 
@@ -89,15 +89,31 @@ func runDiscover(ctx context.Context, d *deps, o *discoverOptions) error {
 	if err := o.out.write(d, data, res.Files...); err != nil {
 		return err
 	}
+	return tellErrors(d, view, format)
+}
+
+// maxTold bounds the findings on the talk stream.
+const maxTold = 20
+
+// tellErrors ends with 4 when a finding is an error. Where the result goes elsewhere than to a reader, the errors are
+// told.
+func tellErrors(d *deps, view *topology.View, format string) error {
+	errs := 0
 	for _, f := range view.Findings {
-		if f.Severity == topology.SeverityError {
-			if format != "table" && format != "wide" {
-				d.warnf("%s", sanitize(f.String()))
-			}
-			err = silent(exitBelow)
+		if f.Severity != topology.SeverityError {
+			continue
+		}
+		if errs++; format != "table" && format != "wide" && errs <= maxTold {
+			d.warnf("%s", sanitize(f.String()))
 		}
 	}
-	return err
+	if errs == 0 {
+		return nil
+	}
+	if errs > maxTold && format != "table" && format != "wide" {
+		d.warnf("and %d more errors", errs-maxTold)
+	}
+	return silent(exitBelow)
 }
 
 // format is the output's: by -o, else by the suffix of -f.
@@ -207,6 +223,8 @@ func renderTopology(format string, res *source.Result, view *topology.View, widt
 		err = report.TopologyDOT(&b, c)
 	case "mmd":
 		err = report.TopologyMermaid(&b, c)
+	case "html":
+		err = topologyPage(&b, res, view)
 	default:
 		err = fmt.Errorf("no writer for %q", format)
 	}

@@ -103,7 +103,11 @@ func gpuTable(b *bytes.Buffer, n *topology.ViewNode, wide bool, width int) {
 		if g.NearestNICPath != nil {
 			near = strings.Join(g.NearestNICs, ",") + " " + *g.NearestNICPath
 		}
-		cells := []string{strconv.Itoa(g.Index), g.Name, orDash(g.NVLinksUp), intOrDash(g.NUMA), near, memory(g.MemoryBytes), slot(g.PCIe), g.PCI, gpuState(g)}
+		name := g.Name
+		if name == "GPU"+strconv.Itoa(g.Index) && g.Model != "" { // no driver named it
+			name = g.Model
+		}
+		cells := []string{strconv.Itoa(g.Index), name, orDash(g.NVLinksUp), intOrDash(g.NUMA), near, memory(g.MemoryBytes), slot(g.PCIe), g.PCI, gpuState(g)}
 		if wide {
 			cells = append(cells, g.UUID, strings.TrimSpace(g.Clique+" "+g.FabricState))
 		}
@@ -178,20 +182,27 @@ func domainLines(b *bytes.Buffer, v *topology.View) {
 		return
 	}
 	alone := 0
+	bySize := map[int]int{}
 	var lines []string
+	var sizes []int
 	for _, d := range v.NVLinkDomains {
 		if len(d) == 1 {
 			alone++
 			continue
 		}
+		if bySize[len(d)]++; bySize[len(d)] == 1 {
+			sizes = append(sizes, len(d))
+		}
 		lines = append(lines, fmt.Sprintf("  %d GPUs: %s", len(d), clip(report.Clean(spans(d)), 100)))
 	}
 	fmt.Fprintf(b, "NVLink domains: %d\n", len(v.NVLinkDomains))
-	for i, l := range lines {
-		if i == maxListed {
-			fmt.Fprintf(b, "  and %d more\n", len(lines)-i)
-			break
+	if len(lines) > maxListed {
+		lines = nil
+		for _, n := range sizes {
+			lines = append(lines, fmt.Sprintf("  %d GPUs each: %d", n, bySize[n]))
 		}
+	}
+	for _, l := range lines {
 		fmt.Fprintln(b, l)
 	}
 	if alone > 0 {

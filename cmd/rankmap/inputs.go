@@ -2,11 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"rankmap/collective"
 	"rankmap/compute"
+	"rankmap/internal/engine"
 	"rankmap/internal/hardware"
+	"rankmap/internal/parallel"
 	"rankmap/layout"
 	"rankmap/model"
 	"rankmap/planner"
@@ -37,11 +40,12 @@ func (o *planOptions) load(d *deps) (*planInputs, error) {
 	if o.gpus < 0 || o.gpus == 0 && o.given("gpus") {
 		gerr = inputErrf("--gpus is %d, want at least 1", o.gpus)
 	}
-	if err := firstCode(cerr, merr, ferr, werr, frerr, gerr); err != nil {
+	target, terr := o.engine(work.Task)
+	if err := firstCode(cerr, merr, ferr, werr, frerr, gerr, terr); err != nil {
 		return nil, err
 	}
 	in := &planInputs{
-		request: planner.Request{Cluster: cluster, Spec: spec, Workload: work, Freedom: free, GPUs: o.gpus, Top: o.top},
+		request: planner.Request{Cluster: cluster, Spec: spec, Workload: work, Freedom: free, GPUs: o.gpus, Top: o.top, Engine: target},
 		names: layout.Inputs{
 			Cluster: layout.Source{Name: cinfo.name, Digest: cinfo.digest},
 			Model:   layout.Source{Name: minfo.name, Digest: minfo.digest}, Workload: work, Cost: o.cost,
@@ -70,11 +74,26 @@ func (o *planOptions) prices(d *deps, in *planInputs) error {
 	return book.fill(&in.request, o.cost, collective.Options{})
 }
 
+// engine is the --target, nil without.
+func (o *planOptions) engine(task string) (*engine.Engine, error) {
+	if o.target == "" {
+		return nil, nil
+	}
+	e, err := engine.Find(o.target)
+	if err != nil {
+		return nil, inputErr(fmt.Errorf("--target: %w", err))
+	}
+	if v := e.Check(parallel.Strategy{}, engine.Facts{Training: task == string(planner.TrainStep)}); len(v) > 0 {
+		return nil, inputErrf("--target %s with --task %s: %s", o.target, task, v[0].Text)
+	}
+	return &e, nil
+}
+
 // kernelModels makes the kernel prices of each phase: prefill and training run at the sustained clock, decode at boost.
 func kernelModels(sheet *hardware.GPU, k *hardware.Kernels) (map[model.Phase]*compute.Model, error) {
 	out := map[model.Phase]*compute.Model{}
 	for _, ph := range []model.Phase{model.Prefill, model.Decode, model.Train} {
-		m, err := compute.New(sheet, k, compute.Options{Phase: ph})
+		m, err := compute.New(sheet, k, compute.Options{Phase: ph, Framework: compute.FrameworkFor(ph)})
 		if err != nil {
 			return nil, err
 		}

@@ -27,6 +27,7 @@ type planOptions struct {
 	cost     string
 	top      int
 	explain  bool
+	target   string
 	example  bool
 	out      output
 	given    func(flag string) bool
@@ -56,6 +57,7 @@ func newPlanCmd(d *deps) *cobra.Command {
 	f.StringSliceVar(&o.forbid, "forbid", nil, "kinds of parallelism to leave out, such as pp,cp")
 	f.StringSliceVar(&o.profiles, "profile", nil, "profile files from rankmap calibrate, in place of the built-in ones")
 	f.StringVar(&o.cost, "cost", "calibrated", "how collectives are priced: calibrated, or textbook (alpha-beta)")
+	f.StringVar(&o.target, "target", "", "search only what this engine can run, and name its rule where it cannot: vllm, sglang, trtllm, megatron, with a version such as vllm@0.24")
 	f.IntVar(&o.top, "top", 5, "how many losers to show")
 	f.BoolVar(&o.explain, "explain", true, "say why")
 	o.out.addFlags(cmd, "table", "wide", "yaml", "json")

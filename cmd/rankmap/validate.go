@@ -42,6 +42,8 @@ type validateOptions struct {
 	maxBytes  string
 	calibrate string
 	measured  measuredOptions
+
+	placements placementsOptions
 }
 
 // defaultReport is where the report goes when no flag says otherwise.
@@ -65,12 +67,16 @@ leads and reports. The copies join with a secret: RANKMAP_TOKEN or --token-file.
   rankmap validate layout.yaml --require 'busbw>=0.85*expected'
   rankmap validate layout.yaml --quick --nccl-lib /opt/nccl/lib/libnccl.so.2 -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(o.measured.files) == 0 && len(args) != 1 {
+			if len(o.measured.files) == 0 && o.placements.file == "" && len(args) != 1 {
 				return inputErrf("want one layout, got %d argument(s)", len(args))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.placements.file != "" {
+				o.placements.out = o.out
+				return runPlacements(cmd.Context(), d, &o.placements)
+			}
 			if len(o.measured.files) > 0 {
 				o.measured.files = append(o.measured.files, args...)
 				o.measured.out = o.out
@@ -101,6 +107,7 @@ leads and reports. The copies join with a secret: RANKMAP_TOKEN or --token-file.
 	f.StringVar(&o.maxBytes, "max-bytes", "", "skip larger sizes")
 	f.StringVar(&o.calibrate, "calibrate", "", "write a profile fitted to what was measured")
 	o.measured.add(f)
+	o.placements.add(f)
 	return cmd
 }
 
@@ -146,7 +153,7 @@ func runValidate(ctx context.Context, d *deps, o *validateOptions) error {
 	if o.dryRun {
 		return validate.DryRun(d.Stdout, job, m, dl, launch)
 	}
-	place, err := validate.FindPlace(d.Getenv)
+	place, err := validate.FindPlace(d.Getenv, len(job.Hosts()))
 	if err != nil {
 		return withCode(exitEnvironment, err)
 	}
@@ -181,13 +188,15 @@ func (o *validateOptions) launched(d *deps, job *validate.Job, place validate.Pl
 	if place.World < 2 {
 		return nil, nil
 	}
-	if place.World != job.World() {
-		return nil, withHint(withCode(exitEnvironment, fmt.Errorf("%s started %d processes, the layout has %d ranks", place.Launcher, place.World, job.World())),
-			"start one process a rank; on one node validate also starts all ranks itself when it is started once")
+	hosts := len(job.Hosts())
+	perNode := place.World == hosts && place.World != job.World()
+	if place.World != job.World() && !perNode {
+		return nil, withHint(withCode(exitEnvironment, fmt.Errorf("%s started %d processes, the layout has %d ranks on %d node(s)", place.Launcher, place.World, job.World(), hosts)),
+			"start one process a rank or one a node; on one node validate starts all ranks itself when it is started once")
 	}
 	token, err := validate.ReadToken(d.Getenv, o.tokenFile)
 	if errors.Is(err, validate.ErrNoToken) {
-		return nil, withHint(withCode(exitEnvironment, err), "make one on shared storage and name it on all ranks: (umask 077; head -c 32 /dev/urandom | base64 > rankmap.token), then validate --token-file rankmap.token")
+		return nil, withHint(withCode(exitEnvironment, err), tokenHint(place, o.layout))
 	}
 	if err != nil {
 		return nil, withCode(exitEnvironment, err)
@@ -202,7 +211,16 @@ func (o *validateOptions) launched(d *deps, job *validate.Job, place validate.Pl
 	if host == "" {
 		return nil, withHint(withCode(exitEnvironment, fmt.Errorf("%s does not say where rank 0 is", place.Launcher)), "name it on all ranks: --rendezvous HOST:PORT")
 	}
-	return &validate.Launched{Place: place, Address: validate.WithPort(host), Token: token, JobID: validate.LaunchedJobID(job.Digest, d.Getenv)}, nil
+	return &validate.Launched{Place: place, Address: validate.WithPort(host), Token: token, JobID: validate.LaunchedJobID(job.Digest, d.Getenv), PerNode: perNode}, nil
+}
+
+// tokenHint is the command that makes a token, and the one that uses it, in the words of the launcher.
+func tokenHint(p validate.Place, layout string) string {
+	start := map[string]string{
+		"Slurm": fmt.Sprintf("srun -n%d", p.World), "Open MPI": fmt.Sprintf("mpirun -n %d", p.World), "torchrun": "torchrun --no-python ...",
+	}[p.Launcher]
+	use := strings.TrimSpace(start + " rankmap validate " + layout + " --token-file rankmap.token")
+	return "make one on storage that all nodes share:\n  (umask 077; head -c 32 /dev/urandom | base64 > rankmap.token)\nthen: " + use
 }
 
 // finishValidate writes the report, the result and the profile, and ends with the report's exit code.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"rankmap/collective"
 	"rankmap/layout"
@@ -36,6 +37,9 @@ func (o *whatIfOptions) load(d *deps) (*whatIfInputs, error) {
 		if err != nil {
 			errs = append(errs, err)
 			continue
+		}
+		for n := 2; slices.ContainsFunc(in.machines, func(o whatif.Machine) bool { return o.Name == m.Name }); n++ {
+			m.Name = fmt.Sprintf("%s #%d", name, n)
 		}
 		in.machines = append(in.machines, m)
 		in.notes = append(in.notes, info.notes...)

@@ -168,7 +168,6 @@ func SystemOf(cat *hardware.Catalog, r *measured.Row) string {
 var (
 	errOtherSystem = errors.New("another system than --system")
 	errOneRank     = errors.New("one rank")
-	errContention  = errors.New("no model yet: contention")
 )
 
 // other says that a row is of another system than the one asked for. Boards that the datasheets do not tell apart
@@ -194,7 +193,7 @@ func (c *Confronter) price(r *measured.Row) (Case, error) {
 	}
 	switch {
 	case r.Kind == measured.Contention:
-		return Case{}, errContention
+		return out, c.beside(&out)
 	case r.Kind == measured.Exchange:
 		return out, c.exchange(&out)
 	}

@@ -67,11 +67,11 @@ func customSamples(rows []measured.Row) []collective.CustomSample {
 }
 
 // ExchangeLeftOut leaves out the rows of one library's exchange with each value of a key in turn (the group's size, the
-// hidden size), system by system and kernel by kernel.
-func (h *HeldOut) ExchangeLeftOut(library string, key func(*measured.Row) int) []Case {
+// hidden size, the node count), system by system and kernel by kernel; nodes chooses the groups over several nodes.
+func (h *HeldOut) ExchangeLeftOut(library string, nodes bool, key func(*measured.Row) int) []Case {
 	var cases []Case
 	class := func(r *measured.Row) string { return r.Hardware + " " + r.Kernel + " " + r.Exchange.Phase }
-	of := filter(h.moe, func(r *measured.Row) bool { return r.Library == library })
+	of := filter(h.moe, func(r *measured.Row) bool { return r.Library == library && r.Origin == "" && overNodes(r) == nodes })
 	for _, name := range distinct(of, class) {
 		rows := filter(of, func(r *measured.Row) bool { return class(r) == name })
 		values := distinct(rows, key)
@@ -101,6 +101,9 @@ func (h *HeldOut) withoutExchange(rows []measured.Row, out func(*measured.Row) b
 		if r := &rows[i]; !out(r) {
 			samples = append(samples, collective.ExchangeSample{Exchange: exchangeOf(r), Time: r.Time})
 		}
+	}
+	if overNodes(first) {
+		mode += "_nodes"
 	}
 	k := collective.FitDispatch(mode, first.Exchange.Phase, kernel, shipped.LinkGBps, sheet.SMs, samples)
 	if k == nil {

@@ -59,7 +59,7 @@ func TestHeldOutKernels(t *testing.T) {
 	if len(custom) < 500 {
 		t.Errorf("%d rows", len(custom))
 	}
-	moe := h.ExchangeLeftOut("trtllm", func(r *measured.Row) int { return r.Ranks })
+	moe := h.ExchangeLeftOut("trtllm", false, func(r *measured.Row) int { return r.Ranks })
 	if len(moe) != 1290 {
 		t.Errorf("%d rows, want all 1740 but 450 of the preparation", len(moe))
 	}

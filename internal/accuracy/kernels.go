@@ -24,7 +24,7 @@ func (c *Confronter) framework(out *Case) (collective.Estimate, error) {
 	case r.Nodes > 1:
 		return collective.Estimate{}, fmt.Errorf("no model of %s's all-reduce over several nodes", r.Library)
 	}
-	return collective.CustomAllReduce(c.profiles, r.Hardware, r.Library, r.Ranks, r.Bytes, launchOf(r))
+	return collective.CustomAllReduce(c.profiles, r.Hardware, r.Library, r.Version, r.Ranks, r.Bytes, launchOf(r))
 }
 
 // exchangeModes names the mode of a kernel as tables print it.
@@ -49,10 +49,10 @@ func (c *Confronter) exchange(out *Case) error {
 		return fmt.Errorf("no model of this expert-parallel kernel")
 	case x.Phase == "prepare":
 		return fmt.Errorf("no model of the exchange's preparation")
-	case x.Hidden < 1 || x.TopK < 1 || x.Expert < x.TopK || x.Tokens < 1:
+	case x.Hidden < 1 || x.TopK < 1 || x.Tokens < 1 || x.Expert < x.TopK && !(x.Expert == 0 && overNodes(r) && mode == "low_latency"):
 		return fmt.Errorf("the exchange's shape is not stated in full")
-	case r.Nodes > 1 && r.DomainGPUs < r.Ranks:
-		return fmt.Errorf("no model yet: expert-parallel exchange over several nodes")
+	case overNodes(r) && r.NICPerGPU() == 0:
+		return fmt.Errorf("crosses nodes, and the NICs are not stated (--nics, --nic-rate, --fabric)")
 	}
 	sheet, err := c.catalog.GPU(r.Hardware)
 	if err != nil {
@@ -74,10 +74,18 @@ func exchangeMode(r *measured.Row) (mode, kernel string) {
 	return mode, kernel
 }
 
+// overNodes says whether the exchange leaves an NVLink domain.
+func overNodes(r *measured.Row) bool { return r.Nodes > 1 && r.DomainGPUs < r.Ranks }
+
 // exchangeOf translates.
 func exchangeOf(r *measured.Row) collective.Exchange {
 	x := r.Exchange
+	nodes := 1
+	if overNodes(r) {
+		nodes = r.Nodes
+	}
 	return collective.Exchange{
+		Nodes: nodes, NICGBps: r.NICPerGPU().GBps(),
 		Phase: x.Phase, Ranks: r.Ranks, Tokens: x.Tokens, Hidden: x.Hidden, TopK: x.TopK, Experts: x.Expert, SMs: x.SMs,
 		ValueBytes: valueBytes(x.Phase, r.DType),
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"rankmap/internal/engine"
 	"rankmap/internal/parallel"
 	"rankmap/internal/units"
 	"rankmap/layout"
@@ -48,21 +49,25 @@ type Choice struct {
 
 // rankingKey is what a ranking depends on.
 type rankingKey struct {
-	model string
-	site  *site
-	work  layout.Workload
-	held  planner.Held
-	gpus  int
+	model  string
+	site   *site
+	work   layout.Workload
+	held   planner.Held
+	gpus   int
+	engine string
 }
 
 // ranking searches the request of a job, once for all rows that share it.
 func (c *Placer) ranking(ctx context.Context, j *job) (*planner.Ranking, error) {
-	key := rankingKey{j.row.Model + "|" + j.spec.Name, j.site, j.work, j.held, j.row.GPUs}
+	key := rankingKey{j.row.Model + "|" + j.spec.Name, j.site, j.work, j.held, j.row.GPUs, j.engine}
 	if k := c.rankings[key]; k != nil {
 		return k, nil
 	}
 	r := j.site.request(j.spec)
 	r.Workload, r.Held, r.GPUs = j.work, j.held, j.row.GPUs
+	if e, err := engine.Find(j.engine); err == nil {
+		r.Engine = &e
+	}
 	k, err := planner.Rank(ctx, r)
 	if err == nil {
 		c.rankings[key] = k

@@ -121,7 +121,7 @@ func (c *Placer) site(p *measured.Placement) (*site, error) {
 		}
 		s.kernels = map[model.Phase]*compute.Model{}
 		for _, ph := range []model.Phase{model.Prefill, model.Decode, model.Train} {
-			if s.kernels[ph], err = compute.New(sheet, k, compute.Options{Phase: ph}); err != nil {
+			if s.kernels[ph], err = compute.New(sheet, k, compute.Options{Phase: ph, Framework: compute.FrameworkFor(ph)}); err != nil {
 				return nil, err
 			}
 		}

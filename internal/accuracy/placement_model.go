@@ -87,6 +87,9 @@ func (m *Models) find(p *measured.Placement) (*model.Spec, error) {
 			if h := headsNote.FindStringSubmatch(p.Note); h != nil {
 				heads, _ = strconv.Atoi(h[1])
 			}
+			if s[1]%heads != 0 && b[1] == "182B" {
+				s = [3]int{78, 13824, heads}
+			}
 			return shapeSpec(p.Model, fmt.Sprintf("hidden=%d layers=%d heads=%d vocab=250880", s[1], s[0], heads))
 		}
 	}

@@ -25,6 +25,7 @@ type job struct {
 	strategy parallel.Strategy // as the row states it; expert-tp completed
 	held     planner.Held      // of every candidate: what the row settles beside the degrees
 	exact    planner.Held      // of the row itself: its virtual stages too
+	engine   string            // what ran it: only layouts and orders that it can express are compared; empty = not known
 }
 
 // practice is how a source's code trains, where its rows do not say: what its papers and scripts state.
@@ -32,18 +33,24 @@ type practice struct {
 	recompute string
 	unfused   bool // attention without flash kernels
 	serial    bool // before sequence parallelism
+	overlapTP bool // traffic of tensor parallelism beside the matrix products
+	gradBytes int  // of a reduced gradient; 0 = 4
 }
 
 var practices = map[string]practice{
-	"bloom":         {"full", true, true}, // Megatron-DeepSpeed with checkpointed activations (tr11-176B-ml scripts)
-	"sc21":          {"full", true, true}, // its FLOP formula counts the second forward pass
-	"sc21zero":      {"full", true, true},
-	"mtnlg":         {"full", true, true}, // arXiv 2201.11990, section 3
-	"opt":           {"full", true, true},
-	"sc22":          {"", true, false}, // the note says which recomputation
-	"vtrain-multi":  {"full", true, true},
-	"vtrain-single": {"full", true, true},
-	"simumax":       {"none", false, false}, // the cases keep every activation
+	"bloom":         {recompute: "full", unfused: true, serial: true}, // Megatron-DeepSpeed with checkpointed activations (tr11-176B-ml scripts)
+	"sc21":          {recompute: "full", unfused: true, serial: true}, // its FLOP formula counts the second forward pass
+	"sc21zero":      {recompute: "full", unfused: true, serial: true},
+	"mtnlg":         {recompute: "full", unfused: true, serial: true}, // arXiv 2201.11990, section 3
+	"opt":           {recompute: "full", unfused: true, serial: true},
+	"sc22":          {unfused: true}, // the note says which recomputation
+	"vtrain-multi":  {recompute: "full", unfused: true, serial: true},
+	"vtrain-single": {recompute: "full", unfused: true, serial: true},
+	"simumax":       {recompute: "none"}, // the cases keep every activation
+	// NVIDIA's performance recipes (Megatron-Bridge scripts/performance, MLPerf training submissions): tp_comm_overlap on,
+	// gradients reduced in bf16.
+	"mbridge": {overlapTP: true, gradBytes: 2}, "dgxc": {overlapTP: true, gradBytes: 2}, "nem340": {overlapTP: true},
+	"mlperf-gpt3": {overlapTP: true, gradBytes: 2}, "mlperf-405b": {overlapTP: true, gradBytes: 2}, "mlperf-8b": {overlapTP: true, gradBytes: 2},
 }
 
 // errLoRA is a reason to skip.
@@ -72,7 +79,13 @@ func (c *Placer) job(p *measured.Placement) (*job, error) {
 		return nil, err
 	}
 	if p.Task == "train" {
+		j.engine = "megatron"
 		return j, j.training()
+	}
+	for _, e := range []string{"vllm", "sglang", "trtllm"} {
+		if strings.Contains(p.Note, e+" recipe") || strings.Contains(p.Note, "backend "+e) || p.Family() == "mlinf" && e == "trtllm" {
+			j.engine = e
+		}
 	}
 	return j, j.serving()
 }
@@ -124,6 +137,7 @@ func (j *job) training() error {
 	h := planner.Held{MicroBatch: p.MicroBatch, Serial: p.SP == "no" && p.TP > 1}
 	if u, ok := practices[p.Family()]; ok {
 		h.Recompute, h.Unfused, h.Serial = u.recompute, u.unfused, h.Serial || u.serial && p.SP != "yes"
+		h.OverlapTP, h.Formats.GradBytes = u.overlapTP, u.gradBytes
 	}
 	note := p.Note
 	switch {
@@ -140,7 +154,10 @@ func (j *job) training() error {
 	}
 	j.exact = h
 	j.exact.Interleave = p.VPP
-	j.held = planner.Held{MicroBatch: h.MicroBatch, Recompute: h.Recompute, Unfused: h.Unfused, Serial: h.Serial}
+	j.held = h
+	if j.held.ZeRO != 3 {
+		j.held.ZeRO = 0
+	}
 	if want := j.work.Batch / j.strategy.DP; h.MicroBatch > 0 && want%h.MicroBatch != 0 {
 		return errors.New("the row's batch a replica is not a multiple of its micro-batch")
 	}

@@ -40,7 +40,8 @@ type Placer struct {
 	sites    map[machine]*site
 	computes map[string]map[model.Phase]*compute.Model
 	rankings map[rankingKey]*planner.Ranking
-	specs    map[string]*model.Spec
+	// TimesOnly leaves out the searches and compares times alone.
+	TimesOnly bool
 }
 
 // NewPlacer prices with the datasheets and profiles of configs.
@@ -90,7 +91,7 @@ func (c *Placer) Rows(ctx context.Context, rows []measured.Placement, progress f
 		used := false
 		var priced *planner.Outcome
 		switch {
-		case inFamily(f, choiceFamilies):
+		case inFamily(f, choiceFamilies) && !c.TimesOnly:
 			ch, o, err := c.choice(ctx, j)
 			if err != nil {
 				skipped[err.Error()]++

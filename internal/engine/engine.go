@@ -21,6 +21,7 @@ type Engine struct {
 	Orders [][]parallel.Dim
 	// CP, ExpertTP and AttentionDP say which degrees it has words for.
 	CP, ExpertTP bool
+	Version      string // as asked for, "0.24"; empty = the newest that is known
 }
 
 var (

@@ -78,6 +78,8 @@ type CustomAllReduce struct {
 //	"low_latency" (DeepEP): B, CE, Tok (dispatch), E, SMR (combine), P
 //	"normal" (DeepEP): B0, B1, R, E, P, A, C0
 //	"nvlink" (TensorRT-LLM): B, C, E4, E, P, A, C0
+//	"low_latency_nodes": B, C (a doubling of the nodes), E (of a GPU's NIC), P
+//	"normal_nodes": B0, C, R, E, X, P, A, C0
 type DispatchKernel struct {
 	Mode   string  `yaml:"mode"`
 	Phase  string  `yaml:"phase"`            // "dispatch", "combine", ...
@@ -95,6 +97,7 @@ type DispatchKernel struct {
 	P      float64 `yaml:"p"`                // overlap
 	A      float64 `yaml:"a,omitempty"`      // ranks' worth of volume that goes out whatever the routing
 	C0     float64 `yaml:"c0,omitempty"`     // bytes a copy besides the hidden state
+	X      float64 `yaml:"x,omitempty"`      // over nodes: power of the nodes with which the NICs' efficiency falls
 	Points int     `yaml:"points"`
 	Bands  []Band  `yaml:"bands"` // 80 % intervals by the bf16 bytes of a rank's tokens
 }

@@ -25,7 +25,8 @@ type GPU struct {
 	SM           int                `yaml:"sm"`           // compute capability x 10: 90
 	TFLOPS       map[string]float64 `yaml:"tflops"`       // dense peak by compute type: bf16, fp8, fp4, int8
 	HBMGBps      float64            `yaml:"hbmGBps"`      // memory bandwidth, GB/s
-	MemoryGB     float64            `yaml:"memoryGB"`     // capacity, 1e9 bytes
+	MemoryGB     float64            `yaml:"memoryGB"`     // capacity as marketed, 1e9 bytes
+	MemoryMiB    float64            `yaml:"memoryMiB"`    // capacity as the driver reports it; 0 unknown
 	SMs          int                `yaml:"sms"`          // streaming multiprocessors
 	BoostGHz     float64            `yaml:"boostGHz"`     // boost clock
 	ExpPerClock  float64            `yaml:"expPerClock"`  // exponentials a clock and SM; 0 = 16
@@ -42,8 +43,14 @@ type GPU struct {
 	Source       string             `yaml:"source"`       // datasheet name and date
 }
 
-// Memory is the capacity.
-func (g *GPU) Memory() units.Bytes { return units.Bytes(g.MemoryGB * 1e9) }
+// Memory is the capacity: what the driver reports, which is more than the marketed number of 1e9 bytes (an 80 GB H100 has
+// 81,559 MiB = 85.5e9 bytes), else the marketed one.
+func (g *GPU) Memory() units.Bytes {
+	if g.MemoryMiB > 0 {
+		return units.Bytes(g.MemoryMiB * (1 << 20))
+	}
+	return units.Bytes(g.MemoryGB * 1e9)
+}
 
 // HBM is the memory bandwidth.
 func (g *GPU) HBM() units.Bandwidth { return units.GBps(g.HBMGBps) }

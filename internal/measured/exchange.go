@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"rankmap/internal/parallel"
+	"rankmap/internal/units"
 )
 
 // ReadDeepEP reads dispatch and combine times of DeepEP: one row of the file gives two Rows. Groups span 8 GPUs a node.
@@ -24,6 +25,10 @@ func ReadDeepEP(r io.Reader, name string) ([]Row, []Skip, error) {
 		}
 		row.GPU, row.Hardware = row.System, hardwareOf(row.System)
 		row.Ranks = 8 * row.Nodes
+		if row.Nodes > 1 { // the table states no network: these boxes come with a 400 Gb/s NIC a GPU
+			row.NICs, row.NICRate, row.Fabric = 8, units.Gbps(400), "InfiniBand"
+			row.Flags = append(row.Flags, "NIC rate assumed")
+		}
 		shape := ExchangeShape{Hidden: t.small("hidden", 1), Tokens: t.small("tokens_per_rank", 1), TopK: t.small("topk", 1), Expert: t.small("experts", 1)}
 		if t.str("sms") != "" {
 			shape.SMs = t.small("sms", 1)

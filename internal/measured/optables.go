@@ -299,7 +299,7 @@ func Steps(r io.Reader, name string) ([]StepRow, error) {
 		s := StepRow{Line: line, Model: strings.Clone(r.str("model")), Phase: strings.Clone(r.str("phase")), Tokens: 1}
 		tp, err := strconv.Atoi(strings.TrimPrefix(r.str("tp"), "tp"))
 		if err != nil || tp < 1 {
-			return fmt.Errorf("tp is %q, want tp1, tp2, ...", r.str("tp"))
+			return fmt.Errorf("tp is %q, want tp1, tp2 and so on", r.str("tp"))
 		}
 		s.TP, s.Comm, s.Layers = tp, r.str("comm") == "comm", r.int("layers")
 		s.Time, s.PerLayer = r.micros("time_us"), r.micros("per_layer_us")

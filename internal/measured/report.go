@@ -11,23 +11,24 @@ const (
 // Report is what rankmap validate writes: every group that ran, measured beside predicted. Calibration and the
 // confrontation with measurements read it back. Times are microseconds, rates GB/s = 1e9 bytes a second.
 type Report struct {
-	APIVersion  string        `yaml:"apiVersion" json:"apiVersion"`
-	Kind        string        `yaml:"kind" json:"kind"`
-	Layout      ReportLayout  `yaml:"layout" json:"layout"`
-	Environment Environment   `yaml:"environment" json:"environment"`
-	Ranks       []ReportRank  `yaml:"ranks,omitempty" json:"ranks,omitempty"`
-	Groups      []ReportGroup `yaml:"groups" json:"groups"`                         // each group alone
-	Siblings    []ReportGroup `yaml:"siblings,omitempty" json:"siblings,omitempty"` // all groups of a kind at once
-	Variants    []ReportGroup `yaml:"variants,omitempty" json:"variants,omitempty"` // alone, by another call of the library
-	Mix         []ReportMix   `yaml:"mix,omitempty" json:"mix,omitempty"`           // what a layer issues, in sequence
-	Pairs       []ReportPair  `yaml:"pairs,omitempty" json:"pairs,omitempty"`       // run to find a slow member
-	Rejected    *Rejected     `yaml:"rejected,omitempty" json:"rejected,omitempty"` // who was turned away at the rendezvous
-	Findings    []Finding     `yaml:"findings,omitempty" json:"findings,omitempty"`
-	Verdict     string        `yaml:"verdict" json:"verdict"`                 // the worst of the groups' and findings'
-	Cause       string        `yaml:"cause,omitempty" json:"cause,omitempty"` // why the run ended early; the first cause, not its consequences
-	ExitCode    int           `yaml:"exitCode" json:"exitCode"`
-	Seconds     float64       `yaml:"seconds" json:"seconds"` // of the whole run
-	Tool        string        `yaml:"tool,omitempty" json:"tool,omitempty"`
+	APIVersion  string         `yaml:"apiVersion" json:"apiVersion"`
+	Kind        string         `yaml:"kind" json:"kind"`
+	Layout      ReportLayout   `yaml:"layout" json:"layout"`
+	Environment Environment    `yaml:"environment" json:"environment"`
+	Ranks       []ReportRank   `yaml:"ranks,omitempty" json:"ranks,omitempty"`
+	Groups      []ReportGroup  `yaml:"groups" json:"groups"`                             // each group alone
+	Siblings    []ReportGroup  `yaml:"siblings,omitempty" json:"siblings,omitempty"`     // all groups of a kind at once
+	Variants    []ReportGroup  `yaml:"variants,omitempty" json:"variants,omitempty"`     // alone, by another call of the library
+	Mix         []ReportMix    `yaml:"mix,omitempty" json:"mix,omitempty"`               // what a layer issues, in sequence
+	Pairs       []ReportPair   `yaml:"pairs,omitempty" json:"pairs,omitempty"`           // run to find a slow member
+	Transports  map[string]int `yaml:"transports,omitempty" json:"transports,omitempty"` // between nodes, with the number of ranks: "NET/IB/GDRDMA"
+	Rejected    *Rejected      `yaml:"rejected,omitempty" json:"rejected,omitempty"`     // who was turned away at the rendezvous
+	Findings    []Finding      `yaml:"findings,omitempty" json:"findings,omitempty"`
+	Verdict     string         `yaml:"verdict" json:"verdict"`                 // the worst of the groups' and findings'
+	Cause       string         `yaml:"cause,omitempty" json:"cause,omitempty"` // why the run ended early; the first cause, not its consequences
+	ExitCode    int            `yaml:"exitCode" json:"exitCode"`
+	Seconds     float64        `yaml:"seconds" json:"seconds"` // of the whole run
+	Tool        string         `yaml:"tool,omitempty" json:"tool,omitempty"`
 }
 
 // ReportLayout names the layout that was validated.
@@ -137,6 +138,7 @@ type ReportMix struct {
 
 // ReportPair is a one-way transfer between two ranks.
 type ReportPair struct {
+	Test  string  `yaml:"test,omitempty" json:"test,omitempty"` // "rail", "rails"; empty: to find a slow member
 	From  int     `yaml:"from" json:"from"`
 	To    int     `yaml:"to" json:"to"`
 	Round int     `yaml:"round" json:"round"` // 1 first, 2 the repeat
@@ -144,6 +146,12 @@ type ReportPair struct {
 	Us    float64 `yaml:"us" json:"us"`
 	GBps  float64 `yaml:"gbps" json:"gbps"`
 }
+
+// Tests that pairs belong to.
+const (
+	TestRail  = "rail"  // one rail by itself
+	TestRails = "rails" // all rails at once
+)
 
 // Rejected counts those who were turned away at the rendezvous, by reason.
 type Rejected struct {

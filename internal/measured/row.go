@@ -123,6 +123,14 @@ type BesideShape struct {
 	Channels int // forced channel count, 0 = the library's own choice
 }
 
+// NICPerGPU is what the NICs of a node bring to each of its GPUs that take part, one way; 0 when not stated.
+func (r *Row) NICPerGPU() units.Bandwidth {
+	if r.GPUsPerNode < 1 {
+		return 0
+	}
+	return r.NICRate * units.Bandwidth(r.NICs) / units.Bandwidth(r.GPUsPerNode)
+}
+
 // Place is "file:line".
 func (r *Row) Place() string { return fmt.Sprintf("%s:%d", r.File, r.Line) }
 

@@ -49,7 +49,6 @@ type doc struct {
 	Map     map[string]inner `yaml:"map"`
 	Pointer *int             `yaml:"pointer"`
 	Raw     yaml.Node        `yaml:"raw"`
-	hidden  int
 }
 
 func TestAGoodDocumentIsRead(t *testing.T) {

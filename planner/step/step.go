@@ -65,6 +65,10 @@ type Input struct {
 	Kernel   Kernel
 	Comm     Comm
 	Overhead units.Duration // of the engine, each step
+	// OverlapTP says that the engine cuts the gathers and scatters of sequence parallelism in tp pieces and runs them
+	// beside the pieces of the matrix products that need or make them (Transformer Engine's user buffers): one piece stays
+	// on the critical path.
+	OverlapTP bool
 	// Brief leaves Parts and Comms empty: a search prices thousands of steps and shows a few.
 	Brief   bool
 	Scratch *Scratch // reused between calls; nil = none
@@ -242,8 +246,10 @@ func (sw *stageWork) compute(in Input, ops []model.ComputeOp) error {
 	return nil
 }
 
-// communicate adds the collectives of a stage.
+// communicate adds the collectives of a stage. Those that run beside computation cost what computation does not cover.
 func (r *Result) communicate(in Input, colls []model.CollectiveOp) error {
+	var beside Band
+	bound, cover := "", r.Band
 	for i := range colls {
 		op := &colls[i]
 		if op.Times == 0 {
@@ -256,13 +262,27 @@ func (r *Result) communicate(in Input, colls []model.CollectiveOp) error {
 		if !in.Brief {
 			r.Comms = append(r.Comms, Used{Op: *op, Times: float64(op.Times), Est: est})
 		}
+		b := Band{est.Time, est.P10, est.P90}.Scale(float64(op.Times))
 		if op.Overlappable {
+			if beside = beside.Add(b); bound == "" {
+				bound = est.Bottleneck
+			}
 			continue
 		}
-		b := Band{est.Time, est.P10, est.P90}.Scale(float64(op.Times))
+		if in.OverlapTP && op.Group == parallel.TP && op.Op != parallel.AllReduce && in.Strategy.SequenceParallel {
+			one := b.Scale(1 / float64(in.Strategy.TP))
+			beside, b = beside.Add(b).Add(one.Scale(-1)), one
+		}
 		r.Band = r.Band.Add(b)
 		if !in.Brief {
 			r.Parts = append(r.Parts, Part{Name: op.Name, Kind: op.Group.String(), Band: b, Bound: est.Bottleneck})
+		}
+	}
+	exposed := Band{rest(beside.Time, cover.Time), rest(beside.P10, cover.P90), rest(beside.P90, cover.P10)}
+	if exposed.P90 > 0 {
+		r.Band = r.Band.Add(exposed)
+		if !in.Brief {
+			r.Parts = append(r.Parts, Part{Name: "exposed gathers", Kind: "dp", Band: exposed, Bound: bound})
 		}
 	}
 	return nil

@@ -107,5 +107,8 @@ func (k *setting) span(val string) ([]Setting, error) {
 			out = append(out, k.at(x))
 		}
 	}
-	return append(out, k.at(to.Num)), nil
+	if n := len(out); out[n-1].Num < to.Num {
+		out = append(out, k.at(to.Num))
+	}
+	return out, nil
 }

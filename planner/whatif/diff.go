@@ -123,7 +123,11 @@ func tokenWhy(a, b *Column) string {
 		if i == 2 || abs(d) < 0.02*abs(total(b)-total(a)) {
 			break
 		}
-		s += fmt.Sprintf("; %s %+.3g", k, d)
+		sign := "+"
+		if d < 0 {
+			sign = "-"
+		}
+		s += fmt.Sprintf("; %s %s%s", k, sign, units.Signif(abs(d), 3))
 	}
 	return s
 }

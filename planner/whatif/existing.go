@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"rankmap/internal/hardware"
+	"rankmap/internal/units"
 	"rankmap/layout"
 	"rankmap/planner"
 	"rankmap/topology"
@@ -98,12 +99,13 @@ func (e *Existing) Change(ctx context.Context, p *Problem, ch Changes) (*Compari
 		}
 		return out, nil
 	}
+	var spared *Column
 	if lost := e.lost(after.Cluster); len(lost) > 0 {
 		spare, err := e.spare(&after, q, lost)
 		if err != nil {
 			return nil, err
 		}
-		if spare != nil {
+		if spared = spare; spare != nil {
 			out.Columns = append(out.Columns, spare)
 			out.Diff = append(out.Diff, diffColumns(base, spare, "")...)
 		}
@@ -122,8 +124,32 @@ func (e *Existing) Change(ctx context.Context, p *Problem, ch Changes) (*Compari
 	}
 	out.Columns = append(out.Columns, again)
 	out.Diff = append(out.Diff, diffColumns(base, again, why)...)
+	out.Notes = append(out.Notes, verdict(q, kept, spared, again)...)
 	return out, nil
 }
+
+// verdict says what planning anew wins over the cheapest way to go on.
+func verdict(p *Problem, kept, spared, again *Column) []string {
+	on := kept
+	if on.Predicted == nil {
+		on = spared
+	}
+	if on == nil || on.Predicted == nil || again.Predicted == nil {
+		return nil
+	}
+	m := metricOf(p)
+	gain := m.get(again)/m.get(on) - 1
+	if !m.larger {
+		gain = m.get(on)/m.get(again) - 1
+	}
+	if gain < minGain {
+		return []string{fmt.Sprintf("a new plan wins nothing over %q", on.Name)}
+	}
+	return []string{fmt.Sprintf("a new plan wins %s %% over %q (%s)", units.Signif(100*gain, 2), on.Name, m.name)}
+}
+
+// minGain is the gain below which a new plan is not worth naming.
+const minGain = 1e-3
 
 // Against adds a column for the best plan of each machine, compared with the layout.
 func (e *Existing) Against(ctx context.Context, p *Problem, out *Comparison, machines []Machine) error {

@@ -85,16 +85,8 @@ func (p *Problem) request(m *Machine, budget int) (planner.Request, error) {
 		budget = m.limit
 	}
 	r := planner.Request{Cluster: c, Spec: p.Spec, Workload: p.Workload, Freedom: p.Freedom, GPUs: p.GPUs, Top: 3}
-	last := topology.GPUID(c.NumGPUs())
-	for id, n := topology.GPUID(0), 0; budget > 0 && id < last; id++ {
-		if c.GPUBad(id) != "" {
-			continue
-		}
-		if n++; n == budget {
-			last = id + 1
-		}
-	}
-	r.Skip = func(id topology.GPUID) bool { return id >= last || c.GPUBad(id) != "" }
+	use := m.chosen(budget)
+	r.Skip = func(id topology.GPUID) bool { return c.GPUBad(id) != "" || use != nil && !use[id] }
 	if err := p.Price(&r, p.Costs); err != nil {
 		return r, fmt.Errorf("%s: %w", m.Name, err)
 	}
@@ -102,6 +94,48 @@ func (p *Problem) request(m *Machine, budget int) (planner.Request, error) {
 		r.Pricer = withLibrary{r.Pricer, p.Costs.Library}
 	}
 	return r, nil
+}
+
+// chosen picks the GPUs of a budget: equal shares of as few NVLink domains as hold it, since 128 GPUs of two racks of 72 are
+// better 64 and 64 than 72 and 56; the first ones where no equal shares exist. nil is all.
+func (m *Machine) chosen(budget int) []bool {
+	c := m.Cluster
+	if budget <= 0 || budget >= m.usable() {
+		return nil
+	}
+	use := make([]bool, c.NumGPUs())
+	take := func(share int) int {
+		clear(use)
+		n := 0
+		for _, d := range c.Domains {
+			k := 0
+			for _, id := range d {
+				if k < share && n < budget && c.GPUBad(id) == "" {
+					use[id] = true
+					k, n = k+1, n+1
+				}
+			}
+		}
+		return n
+	}
+	most := 0
+	for _, d := range c.Domains {
+		most = max(most, len(d))
+	}
+	if most > 1 {
+		if k := (budget + most - 1) / most; budget%k == 0 && take(budget/k) == budget {
+			return use
+		}
+	}
+	clear(use)
+	n := 0
+	for id := range topology.GPUID(c.NumGPUs()) {
+		if n < budget && c.GPUBad(id) == "" {
+			use[id] = true
+			n++
+		}
+	}
+	return use
 }
 
 // infeasible returns the reason when err says that no plan exists.

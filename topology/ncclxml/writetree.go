@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"rankmap/topology"
 )
@@ -175,7 +176,7 @@ func (b *builder) net(nic *element, n *topology.NIC) {
 		e.add("speed", mbps(n))
 	}
 	if n.GUID != "" {
-		e.add("guid", n.GUID)
+		e.add("guid", ncclGUID(n.GUID))
 	}
 	if n.Rail >= 0 {
 		e.add("rail", strconv.Itoa(n.Rail))
@@ -286,4 +287,14 @@ func deviceOf(name string) string {
 		}
 	}
 	return best
+}
+
+// ncclGUID writes a GUID as NCCL reads it (sscanf "0x%lx" in src/graph/topo.cc): other sources print hexadecimal digits
+// without prefix, or in groups. NCCL takes ports of equal GUID for one card, and what it cannot read for 0.
+func ncclGUID(s string) string {
+	digits := strings.ReplaceAll(s, ":", "")
+	if _, err := strconv.ParseUint(digits, 16, 64); err != nil || strings.HasPrefix(s, "0x") {
+		return s
+	}
+	return "0x" + digits
 }

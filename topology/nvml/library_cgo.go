@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"os"
 	"strconv"
 	"strings"
 
@@ -17,9 +18,22 @@ import (
 // Built says whether this build can talk to the driver.
 const Built = true
 
+// libraryPaths are where the library is where the loader does not find it, as in images whose driver is mounted.
+var libraryPaths = []string{"/usr/local/nvidia/lib64/libnvidia-ml.so.1", "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1",
+	"/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1"}
+
 // New opens libnvidia-ml.so.1. The error is an Unavailable that says what is missing.
 func New() (API, error) {
 	ret := nvml.Init()
+	for _, path := range libraryPaths {
+		if ret != nvml.ERROR_LIBRARY_NOT_FOUND {
+			break
+		}
+		if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Mode().Perm()&0o002 != 0 || nvml.SetLibraryOptions(nvml.WithLibraryPath(path)) != nil {
+			continue
+		}
+		ret = nvml.Init()
+	}
 	switch ret {
 	case nvml.SUCCESS:
 		return &library{handles: map[int]nvml.Device{}}, nil
@@ -122,6 +136,9 @@ func (l *library) Compute(dev int) (Compute, error) {
 }
 
 func (l *library) MIG(dev int) (bool, error) {
+	if !has("nvmlDeviceGetMigMode") {
+		return false, noFunction
+	}
 	return call(l, dev, func(d nvml.Device) (bool, nvml.Return) {
 		now, _, ret := d.GetMigMode()
 		return now == nvml.DEVICE_MIG_ENABLE, ret
@@ -230,6 +247,9 @@ func uuidText(b [16]uint8) string {
 
 // field reads one value of the table of fields. scope is the link where the field has one.
 func (l *library) field(dev int, id, scope uint32) (uint64, error) {
+	if !has("nvmlDeviceGetFieldValues") {
+		return 0, noFunction
+	}
 	d, err := l.device(dev)
 	if err != nil {
 		return 0, err
@@ -256,6 +276,9 @@ func (l *library) LinkCount(dev int) (int, error) {
 }
 
 func (l *library) LinkState(dev, link int) (bool, error) {
+	if !has("nvmlDeviceGetNvLinkState") {
+		return false, noFunction
+	}
 	return call(l, dev, func(d nvml.Device) (bool, nvml.Return) {
 		s, ret := d.GetNvLinkState(link)
 		return s == nvml.FEATURE_ENABLED, ret
@@ -308,6 +331,9 @@ func (l *library) Ancestor(a, b int) (Ancestor, error) {
 }
 
 func (l *library) P2P(a, b int, what P2PKind) (P2PStatus, error) {
+	if !has("nvmlDeviceGetP2PStatus") {
+		return 0, noFunction
+	}
 	other, err := l.device(b)
 	if err != nil {
 		return 0, err

@@ -23,7 +23,7 @@ type link struct {
 // past the last one are invalid, not supported or, with some drivers, forever off.
 func (w *walker) readLinks(dev int) {
 	count, counted := MaxLinks, false
-	if n, err := w.api.LinkCount(dev); err == nil && n >= 0 && n <= MaxLinks {
+	if n, err := w.api.LinkCount(dev); err == nil && n > 0 && n <= MaxLinks { // 0 is what some virtual machines say
 		count, counted = n, true
 	}
 	var links []link

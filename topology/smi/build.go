@@ -26,7 +26,6 @@ type builder struct {
 	names   []string        // of the columns
 	gpus    []*row          // by GPU number
 	rows    map[string]*row // by device name
-	legends map[string]bool // unused codes
 }
 
 // build understands one table. Problems go to the report; the machine is nil then.

@@ -49,7 +49,7 @@ func (st *LinkStatus) Merge(n *topology.NodeClass) []Warning {
 	for i := range n.NVLinks {
 		l := &n.NVLinks[i]
 		a, b := byGPU[l.A], byGPU[l.B]
-		if a == nil || b == nil || a.known() == false || b.known() == false {
+		if a == nil || b == nil || !a.known() || !b.known() {
 			continue
 		}
 		least := min(a.Active(), b.Active())

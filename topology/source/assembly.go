@@ -103,6 +103,7 @@ func (a *assembly) cluster(nodes []topology.DiscoveredNode, gs []group) error {
 			return a.place(err)
 		}
 		a.warn(fmt.Sprintf("%s describes one node: each of the network's %d hosts is taken to be equal to it", gs[0].parts[0].file, len(net.Hosts)))
+		a.cable(c, net)
 		return a.res.finish(c, o)
 	case one && net != nil && o.Nodes > 1:
 		return fmt.Errorf("--nodes %d: the network description lists %d hosts: give that number, or leave out --nodes", o.Nodes, len(net.Hosts))
@@ -123,7 +124,35 @@ func (a *assembly) cluster(nodes []topology.DiscoveredNode, gs []group) error {
 	if err != nil {
 		return a.place(err)
 	}
+	a.cable(c, net)
 	return a.res.finish(c, o)
+}
+
+// cable notes the links that the network description states: from each NIC to its own switch, and between switches.
+func (a *assembly) cable(c *topology.Cluster, net *topology.FabricMap) {
+	if net == nil {
+		return
+	}
+	at := map[string]topology.NodeID{}
+	for i := range c.Nodes {
+		at[shortHost(c.Nodes[i].Name)] = topology.NodeID(i)
+	}
+	for _, p := range net.Ports {
+		id, ok := at[shortHost(p.Host)]
+		if !ok || p.Device == "" {
+			continue
+		}
+		n, k := c.Node(id)
+		for x := range k.NICs {
+			if nic := c.NICIdent(id, x); nic.Device == p.Device {
+				a.res.links = append(a.res.links, topology.ViewLink{A: n.Name + "/" + nic.Name, B: p.Leaf, GBps: rate(p.Rate)})
+			}
+		}
+	}
+	a.res.cabled = len(a.res.links) > 0
+	for _, d := range a.fabrics {
+		a.res.links = append(a.res.links, fabricLinks(d)...)
+	}
 }
 
 // spread gives every host of the network the one node that is described. The NVLink fabric identity of that node is not

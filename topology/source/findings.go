@@ -34,6 +34,10 @@ func (r *Result) View() *topology.View {
 	v := r.Partial
 	if r.Cluster != nil {
 		v = topology.NewView(r.Cluster)
+		if r.cabled {
+			v.Links = nil
+		}
+		v.Links = append(v.Links, r.links...)
 	}
 	v.Findings = append(v.Findings, r.Findings...)
 	slices.SortStableFunc(v.Findings, func(a, b topology.Finding) int { return int(a.Severity) - int(b.Severity) })

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -93,11 +94,31 @@ func (a *assembly) groups() ([]group, error) {
 		}
 	}
 	out := make([]group, len(order))
+	var errs []error
 	for i, g := range order {
 		out[i] = *g
+		errs = append(errs, g.twice())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(out, func(x, y group) int { return topology.CompareNames(x.host, y.host) })
 	return out, nil
+}
+
+// twice refuses two descriptions of a host's GPUs by one kind of source: two moments, or two hosts of one name.
+func (g *group) twice() error {
+	seen := map[string]string{}
+	for _, p := range g.parts {
+		if !p.base() && p.links == nil {
+			continue
+		}
+		if was, dup := seen[p.kind]; dup {
+			return fmt.Errorf("%s and %s both describe the host %q: leave one out", was, p.file, g.host)
+		}
+		seen[p.kind] = p.file
+	}
+	return nil
 }
 
 // nameByFiles names hosts after files: by the first part of their names, or by their folders where the names repeat.

@@ -125,6 +125,10 @@ func (j *joiner) devices(p *part) {
 			c.NVLinks = append(c.NVLinks, l)
 		}
 	}
+	if c.Wiring == topology.NVLinkNone && len(c.NVLinks) > 0 && p.class.Wiring == topology.NVLinkSwitched {
+		c.Wiring = topology.NVLinkSwitched // a matrix cannot tell a switch from direct links
+	}
+	c.Virtual = c.Virtual || p.class.Virtual
 	c.Sockets = max(c.Sockets, p.class.Sockets)
 	c.CPUModel = first(c.CPUModel, p.class.CPUModel)
 }
@@ -224,11 +228,11 @@ func (j *joiner) nics(p *part) {
 		j.fillNIC(p, &c.NICs[at], v)
 	}
 	if len(strange) > 0 && len(c.GPUs) > 0 {
-		if len(strange) == len(p.class.NICs) && len(strange) == len(c.NICs) && noneNamed(c.NICs) {
-			j.warn(p, "the NICs elsewhere have no device names: what is said of %s cannot be assigned", strings.Join(strange, ", "))
+		if p.kind == "lspci" { // it lists every Ethernet port of the board
 			return
 		}
-		if p.kind == "lspci" { // it lists every Ethernet port of the board
+		if noneNamed(c.NICs) {
+			j.warn(p, "the NICs elsewhere have no device names: what is said of %s cannot be assigned", strings.Join(strange, ", "))
 			return
 		}
 		j.warn(p, "no other source lists %s: left out", strings.Join(strange, ", "))

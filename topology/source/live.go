@@ -54,7 +54,7 @@ func runSMI(ctx context.Context, args ...string) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, smiTimeout)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, name, args...)
-		cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin"}
+		cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin", "LD_LIBRARY_PATH=" + libraryPath(dir)}
 		cmd.WaitDelay = time.Second
 		var out limited
 		cmd.Stdout = &out
@@ -68,6 +68,16 @@ func runSMI(ctx context.Context, args ...string) ([]byte, error) {
 		return out.Bytes(), nil
 	}
 	return nil, ErrNoSMI
+}
+
+// libraryPath is where a nvidia-smi in dir finds its library: where this process does, else beside it. An empty element
+// would mean the working folder.
+func libraryPath(dir string) string {
+	beside := filepath.Join(filepath.Dir(dir), "lib64")
+	if own := strings.Trim(os.Getenv("LD_LIBRARY_PATH"), ":"); own != "" {
+		return own + ":" + beside
+	}
+	return beside
 }
 
 // limited is a buffer that stops growing.

@@ -2,11 +2,14 @@ package source
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"rankmap/topology"
+	"rankmap/topology/capture"
 )
 
 // matrix is topo -m of n GPUs with one NIC each, joined by NVLink.
@@ -306,6 +309,67 @@ func TestRedactedFiles(t *testing.T) {
 	}
 }
 
+func TestOneHostDescribedTwice(t *testing.T) {
+	m := newMachine(t, "vm-flat", "NVIDIA H200", 18)
+	c, err := m.live().Capture(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := capture.Write(&b, c); err != nil {
+		t.Fatal(err)
+	}
+	_, err = LoadAll([]string{"a.gz", "b.gz"}, options(t, map[string]string{"a.gz": b.String(), "b.gz": b.String()}))
+	if err == nil || !strings.Contains(err.Error(), "a.gz and b.gz both describe the host") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestTrayOfARackOnANetwork spreads a capture of one tray: its fabric identity is not the other hosts'.
+func TestTrayOfARackOnANetwork(t *testing.T) {
+	m := newMachine(t, "vm-flat", "NVIDIA H200", 18)
+	m.host = ""
+	c, err := m.live().Capture(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := capture.Write(&b, c); err != nil {
+		t.Fatal(err)
+	}
+	r, err := LoadAll([]string{"a.gz", "t.conf"}, options(t, map[string]string{"a.gz": b.String(), "t.conf": tree}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Cluster.Domains) != 6 || !strings.Contains(strings.Join(r.Warnings, "\n"), "NVLink is taken to end in each host") {
+		t.Errorf("domains %v, warnings %v", r.Cluster.Domains, r.Warnings)
+	}
+}
+
+// FuzzLoad guesses and reads any bytes, alone and beside a matrix.
+func FuzzLoad(f *testing.F) {
+	for _, s := range []string{matrix(2, "NV4"), linkStatus(2, 2, nil), devinfo(1, "PORT_ACTIVE"), tree, "apiVersion: rankmap/v1\nkind: Cluster\n", "\x1f\x8b",
+		"-[0000:00]-+-01.0-[01]----00.0  NVIDIA Corporation GH100 [H100 SXM5 80GB]\n", "<system version=\"1\"></system>"} {
+		f.Add([]byte(s))
+	}
+	topo := matrix(2, "NV4")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		o := options(t, map[string]string{"x": string(data), "topo": topo})
+		for _, args := range [][]string{{"x"}, {"x", "topo"}} {
+			r, err := LoadAll(args, o)
+			if err != nil {
+				continue
+			}
+			if _, err := json.Marshal(r.View()); err != nil {
+				t.Fatalf("the view cannot be written: %v", err)
+			}
+			if err := r.Redact([]byte("s"), o.Catalog); err != nil {
+				t.Fatalf("redaction: %v", err)
+			}
+		}
+	})
+}
+
 // BenchmarkSlurmAndNode makes 100,000 GPUs of a node's YAML and a Slurm topology of 12,500 hosts.
 func BenchmarkSlurmAndNode(b *testing.B) {
 	var conf, node bytes.Buffer
@@ -331,5 +395,53 @@ func BenchmarkSlurmAndNode(b *testing.B) {
 		if err != nil || r.Cluster.NumGPUs() != 100_000 {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestMatrixAndXMLOfOneHost(t *testing.T) {
+	xml := `<system version="1"><cpu numaid="-1" affinity="ff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="207">
+<pci busid="0000:00:06.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="0"><gpu dev="0" sm="90" rank="0" gdr="1"><nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/></gpu></pci>
+<pci busid="0000:00:07.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="0"><gpu dev="1" sm="90" rank="1" gdr="1"><nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/></gpu></pci>
+</cpu></system>`
+	r, err := LoadAll([]string{"topo.xml", "topo.txt"}, options(t, map[string]string{"topo.xml": xml, "topo.txt": smiMatrix("NV18")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &r.Cluster.Classes[0]
+	if len(r.Cluster.Nodes) != 1 || k.Wiring != topology.NVLinkSwitched || !k.Virtual || k.GPUs[1].PCI != "00000000:00:07.0" || k.GPUs[1].NUMA != 0 || k.GPUs[1].ComputeMajor != 9 {
+		t.Errorf("%d nodes, %v, virtual %v, GPU 1 %+v", len(r.Cluster.Nodes), k.Wiring, k.Virtual, k.GPUs[1])
+	}
+}
+
+func TestCablesOfAFabricGiveLinksRailsAndLeaves(t *testing.T) {
+	dump, err := os.ReadFile("../fabric/testdata/ibnetdiscover-rails.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"gpu2.txt": matrix(2, "NV18"), "gpu10.txt": matrix(2, "NV18"), "fabric.txt": string(dump)}
+	o := options(t, files)
+	r, err := LoadAll([]string{"gpu10.txt", "fabric.txt", "gpu2.txt"}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := r.View()
+	if len(v.Nodes) != 2 || v.Nodes[0].Name != "gpu2" || v.Nodes[1].Name != "gpu10" || *v.Nodes[0].NICs[1].GBps != 50 || r.Cluster.Fabric.Kind != topology.FabricInfiniBand {
+		t.Fatalf("nodes %+v", v.Nodes)
+	}
+	ends := map[string]string{}
+	for _, l := range v.Links {
+		ends[l.A] += l.B + " "
+	}
+	if ends["gpu2/NIC0"] != "LEAF-1 " || ends["gpu2/NIC1"] != "LEAF-2 " || ends["gpu10/NIC1"] != "LEAF-2 " || ends["LEAF-1"] != "SPINE-1 SPINE-2 " {
+		t.Errorf("links %v", ends)
+	}
+	if len(v.Switches) != 4 || !r.Cluster.Fabric.Tiers[0].RailOptimized {
+		t.Errorf("switches %+v, tiers %+v", v.Switches, r.Cluster.Fabric.Tiers)
+	}
+	if err := r.Redact([]byte("s"), o.Catalog); err != nil {
+		t.Fatal(err)
+	}
+	if all := fmt.Sprintf("%+v", r.View().Links) + viewBytes(t, r); strings.Contains(all, "gpu10") || strings.Contains(all, "LEAF-1") || strings.Contains(all, "SPINE") {
+		t.Errorf("names are left: %s", all)
 	}
 }

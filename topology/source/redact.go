@@ -35,6 +35,16 @@ func (r *Result) Redact(salt []byte, cat *hardware.Catalog) error {
 		x.view(r.Partial)
 		return nil
 	}
+	for i := range r.links {
+		l := &r.links[i]
+		host, nic, slash := strings.Cut(l.A, "/")
+		if slash && x.known[host] {
+			l.A = x.r.Host(host) + "/" + nic
+		} else {
+			l.A = x.r.Name("switch", l.A)
+		}
+		l.B = x.r.Name("switch", l.B)
+	}
 	c := r.Cluster.Clone()
 	x.cluster(c)
 	r.Cluster = c

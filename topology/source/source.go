@@ -36,6 +36,9 @@ type Result struct {
 	Files    []string
 	Warnings []string
 	Findings []topology.Finding // where sources contradict each other, beyond what the cluster itself finds
+
+	links  []topology.ViewLink // of the network as described, beside or (cabled) in place of what the cluster derives
+	cabled bool
 }
 
 // Kinds of file that name a reader as KIND:FILE, in the order of help texts.

@@ -38,7 +38,7 @@ func (r *reader) readNICs() {
 func (r *reader) adapter(name string) {
 	dir := "class/infiniband/" + name
 	nic := topology.NIC{Device: name, NUMA: -1, Rail: -1}
-	nic.Firmware, nic.GUID = r.optional(dir+"/fw_ver"), r.optional(dir+"/node_guid")
+	nic.Firmware, nic.GUID = r.optional(dir+"/fw_ver"), strings.ReplaceAll(r.optional(dir+"/node_guid"), ":", "")
 	r.fact(name+" board", r.optional(dir+"/board_id"), dir+"/board_id")
 	r.fact(name+" type", r.optional(dir+"/hca_type"), dir+"/hca_type")
 	r.fact(name+" firmware", nic.Firmware, dir+"/fw_ver")

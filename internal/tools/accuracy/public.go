@@ -193,8 +193,9 @@ func targets(w io.Writer, h *accuracy.HeldOut) error {
 		{"Slingshot, a source left out", h.SourceLeftOut("slingshot", fabric("Slingshot")), 20, 50,
 			"the valley between 4 KiB and 4 MiB comes from rendezvous thresholds of the plugin; it moves from site to site and no smooth form has it"},
 		{"custom all-reduce in a graph, a version left out", h.CustomVersionLeftOut(), 3, 12, "vLLM took up a multicast kernel between the two versions that were measured, and on GB200 one library version ran at half rate"},
-		{"DeepEP, a hidden size left out", h.ExchangeLeftOut("deepep", func(r *measured.Row) int { return r.Exchange.Hidden }), 3, 10, ""},
-		{"NVLink all-to-all, a group size left out", h.ExchangeLeftOut("trtllm", func(r *measured.Row) int { return r.Ranks }), 4, 12, ""},
+		{"DeepEP, a hidden size left out", h.ExchangeLeftOut("deepep", false, func(r *measured.Row) int { return r.Exchange.Hidden }), 3, 10, ""},
+		{"DeepEP over nodes, a node count left out", h.ExchangeLeftOut("deepep", true, func(r *measured.Row) int { return r.Nodes }), 3, 10, ""},
+		{"NVLink all-to-all, a group size left out", h.ExchangeLeftOut("trtllm", false, func(r *measured.Row) int { return r.Ranks }), 4, 12, ""},
 	}
 	fmt.Fprint(w, "## Rows that were not fitted\n\nEach line fits the profiles again without the rows that it then predicts.\n\n")
 	var cells [][]string

@@ -40,13 +40,13 @@ type exchangeKind struct {
 	samples             []collective.ExchangeSample
 }
 
-// exchangeKinds sorts the exchanges inside one domain.
+// exchangeKinds sorts the exchanges by kernel and phase, inside one domain and over several nodes.
 func exchangeKinds(rows []measured.Row, system string) []exchangeKind {
 	by := map[string]*exchangeKind{}
 	for i := range rows {
 		r := &rows[i]
 		x := r.Exchange
-		if r.Hardware != system || x == nil || x.Phase == "prepare" || (r.Library == "deepep" && r.Nodes > 1) {
+		if r.Hardware != system || x == nil || x.Phase == "prepare" {
 			continue
 		}
 		k := exchangeKind{mode: "nvlink", phase: x.Phase, kernel: r.Kernel}
@@ -59,6 +59,10 @@ func exchangeKinds(rows []measured.Row, system string) []exchangeKind {
 			k.mode, k.kernel = "normal", ""
 		default:
 			s.ValueBytes = valueBytes(x.Phase, r.DType)
+		}
+		if r.Library == "deepep" && r.Nodes > 1 {
+			k.mode += "_nodes"
+			s.Nodes, s.NICGBps = r.Nodes, r.NICPerGPU().GBps()
 		}
 		key := k.mode + "/" + k.kernel + "/" + k.phase
 		if by[key] == nil {

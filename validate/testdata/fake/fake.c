@@ -10,6 +10,7 @@
 //   FAKE_NCCL_AFTER   faults in collectives start after this many
 //   FAKE_NCCL_SLOW    "A-B:F" the pair of world ranks A and B is F times slower
 //   FAKE_NCCL_NOISE   F: every third operation takes F times as long
+//   FAKE_NCCL_NET     NIC[/GDRDMA] or "socket": what the log says of connections between nodes
 //   FAKE_NCCL_VERSION version code, FAKE_NCCL_ALPHA_US, FAKE_NCCL_GBPS; FAKE_NCCL_IGNORE_TERM=1
 //   FAKE_CUDA_DEVICES, FAKE_CUDA_NOPEER "i-j", FAKE_CUDA_SAME_UUID=1, FAKE_CUDA_FREE_MB
 #define _GNU_SOURCE
@@ -248,7 +249,16 @@ static void *initMain(void *p) {
   int code = faults("init");
   if (!code) code = attach(c);
   if (!code)
+{
+    const char *net = getenv("FAKE_NCCL_NET");  // "mlx5_0/GDRDMA": what the log says of connections between nodes
+    char nic[33] = "", gdr[17] = "";
+    if (net && sscanf(net, "%32[^/]/%16s", nic, gdr) >= 1 && strcmp(nic, "socket"))
+      logLine("NET/IB : Using [0]%s:1/IB [RO]; OOB eth0:10.0.0.1<0>\n", nic),
+      logLine("Channel 00/0 : %d[0] -> %d[0] [send] via NET/IB/0%s%s\n", c->rank, (c->rank + 1) % c->n, *gdr ? "/" : "", gdr);
+    else if (net)
+      logLine("Channel 00/0 : %d[0] -> %d[0] [send] via NET/Socket/0\n", c->rank, (c->rank + 1) % c->n);
     logLine("comm %p rank %d nRanks %d nNodes 1 localRanks %d localRank %d MNNVL 0\n", (void *)c, c->rank, c->n, c->n, c->rank);
+  }
   c->state = code;
   return NULL;
 }

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"rankmap/internal/accuracy"
+	"rankmap/internal/measured"
+)
+
+// placementsOptions are the flags of rankmap validate --placements: published layouts against the planner, no GPU needed.
+type placementsOptions struct {
+	file    string
+	models  string
+	configs []string
+	times   bool
+	out     output
+}
+
+// add registers the flags; -o and -f belong to validate and are copied in by the caller.
+func (o *placementsOptions) add(f *pflag.FlagSet) {
+	f.StringVar(&o.file, "placements", "", "confront the planner with published layouts: a CSV with id, model, task, gpus, gpu_type, degrees and measurements")
+	f.StringVar(&o.models, "models", "", "with --placements: table of model names, configurations and shapes (default: models.tsv beside the file)")
+	f.StringArrayVar(&o.configs, "model-configs", nil, "with --placements: folder of the configurations that the table names (default: the table's own and models/* above it)")
+	f.BoolVar(&o.times, "times-only", false, "with --placements: compare measured times alone, without searching")
+}
+
+// runPlacements reads the rows, searches each machine and prints the confrontation.
+func runPlacements(ctx context.Context, d *deps, o *placementsOptions) error {
+	format, err := o.out.pick(d)
+	if err != nil {
+		return err
+	}
+	r, err := d.Open(o.file)
+	if err != nil {
+		return inputErr(err)
+	}
+	defer r.Close()
+	rows, err := measured.ReadPlacements(r, o.file)
+	if err != nil {
+		return inputErr(err)
+	}
+	models, files, err := o.modelTable(d)
+	if err != nil {
+		return err
+	}
+	p, err := accuracy.NewPlacer(d.Configs, models)
+	if err != nil {
+		return err
+	}
+	p.TimesOnly = o.times
+	res, err := p.Rows(ctx, rows, nil)
+	if err != nil {
+		return err
+	}
+	data, err := renderPlacements(res, format)
+	if err != nil {
+		return err
+	}
+	if err := o.out.write(d, data, append(files, o.file)...); err != nil {
+		return err
+	}
+	if len(res.Choices)+len(res.Sweeps)+len(res.Times) == 0 {
+		d.warnf("no row could be compared; the reasons are in the result")
+		return silent(exitPartial)
+	}
+	return nil
+}
+
+// modelTable reads the table of models and finds the folders of configurations.
+func (o *placementsOptions) modelTable(d *deps) (accuracy.Models, []string, error) {
+	var m accuracy.Models
+	file := o.models
+	if file == "" {
+		file = filepath.Join(filepath.Dir(o.file), "models.tsv")
+		if _, err := os.Stat(file); err != nil {
+			d.warnf("%s is missing: only models that rankmap knows are compared (--models)", file)
+			file = ""
+		}
+	}
+	var files []string
+	if file != "" {
+		r, err := d.Open(file)
+		if err != nil {
+			return m, nil, inputErr(err)
+		}
+		defer r.Close()
+		if m.Map, err = measured.ReadModelMap(r, file); err != nil {
+			return m, nil, inputErr(err)
+		}
+		files = append(files, file)
+	}
+	folders := slices.Clone(o.configs)
+	if len(folders) == 0 && file != "" {
+		dir := filepath.Dir(file)
+		folders = append(folders, dir)
+		for _, pattern := range []string{"models", "models/*", "../models", "../models/*"} {
+			found, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil {
+				return m, nil, inputErr(err)
+			}
+			for _, f := range found {
+				if st, err := os.Stat(f); err == nil && st.IsDir() {
+					folders = append(folders, f)
+				}
+			}
+		}
+	}
+	for _, f := range folders {
+		if strings.TrimSpace(f) == "" {
+			return m, nil, inputErrf("--model-configs: want a folder")
+		}
+		m.Folders = append(m.Folders, fs.FS(os.DirFS(f)))
+	}
+	return m, files, nil
+}
+
+// renderPlacements prints the result in a format.
+func renderPlacements(res *accuracy.Placements, format string) ([]byte, error) {
+	switch format {
+	case "json":
+		return marshalJSON(res.Summary())
+	case "yaml":
+		return marshalYAML(res.Summary())
+	}
+	var b bytes.Buffer
+	err := res.WriteTable(&b, format == "wide")
+	return b.Bytes(), err
+}
