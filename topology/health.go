@@ -54,6 +54,7 @@ var findingKinds = []FindingKind{
 	{"nic-bad", SeverityError, "NIC %s is marked bad: %s", "leave it out with NCCL_IB_HCA until it is repaired"},
 	{"nic-down", SeverityError, "NIC %s, the nearest to a GPU, is %s", "check cable and switch port; see ibstat"},
 	{"nic-slow", SeverityError, "NIC %s runs at %s, others of its kind at %s", "check cable, port width and speed; see ibstat"},
+	{"nvlink-none", SeverityWarning, "no NVLink, while other GPUs of the node have %d", "nothing if only some pairs were bought with a bridge; else see nvidia-smi nvlink -s and reseat it"},
 	{"clique-split", SeverityWarning, "the GPUs of one tray belong to %d NVLink cliques", "intended for partitions; else check the fabric manager's configuration"},
 	{"nic-idle", SeverityWarning, "NIC %s is %s; no GPU is nearest to it", "nothing if the port is meant to be unused; else check its cable"},
 	{"gpu-far-from-nics", SeverityWarning, "no NIC nearer than %s", "its traffic crosses host bridges: prefer other GPUs for ranks that talk between nodes"},
@@ -223,8 +224,13 @@ func (h *health) links(i int) {
 		if sheet := d.gpus[g].sheet; sheet != nil && k.Wiring == NVLinkSwitched {
 			want = sheet.NVLinks
 		}
-		if up := d.gpus[g].linksUp; k.Wiring != NVLinkUnknown && most > 0 && up < want && (even || up == 0 && len(k.GPUs) > 2) {
+		up := d.gpus[g].linksUp
+		switch {
+		case k.Wiring == NVLinkUnknown || most == 0 || up >= want:
+		case even:
 			h.add("nvlink-missing", h.where(i, fmt.Sprint(g)), up, want)
+		case up == 0: // bridges: a machine may be built with some pairs only
+			h.add("nvlink-none", h.where(i, fmt.Sprint(g)), want)
 		}
 	}
 	for _, l := range k.NVLinks {

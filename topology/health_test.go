@@ -38,8 +38,14 @@ func TestEachFindingHasAMachineThatShowsIt(t *testing.T) {
 		"gpu-bad":        func() (NodeClass, func(*Cluster)) { k := healthy(); k.GPUs[1].Bad = "off the bus"; return k, nil },
 		"node-bad":       func() (NodeClass, func(*Cluster)) { return healthy(), func(c *Cluster) { c.Nodes[0].Bad = "drained" } },
 		"nvlink-missing": func() (NodeClass, func(*Cluster)) { k := healthy(); k.setLinksRaw(2, 16); return k, nil },
-		"nvlink-down":    func() (NodeClass, func(*Cluster)) { k := pair(); k.NVLinks[0].Down = 4; return k, nil },
-		"nvlink-slow":    func() (NodeClass, func(*Cluster)) { k := pair(); k.NVLinks[0].PerLink = units.GBps(14); return k, nil },
+		"nvlink-none": func() (NodeClass, func(*Cluster)) {
+			k := pair()
+			k.GPUs = append(k.GPUs, GPU{Model: "h100_sxm"}, GPU{Model: "h100_sxm"})
+			k.NICPaths = append(k.NICPaths, []PathKind{PathPIX}, []PathKind{PathPIX})
+			return k, nil
+		},
+		"nvlink-down": func() (NodeClass, func(*Cluster)) { k := pair(); k.NVLinks[0].Down = 4; return k, nil },
+		"nvlink-slow": func() (NodeClass, func(*Cluster)) { k := pair(); k.NVLinks[0].PerLink = units.GBps(14); return k, nil },
 		"fabric-in-progress": func() (NodeClass, func(*Cluster)) {
 			k := healthy()
 			k.GPUs[0].FabricState = "in progress"

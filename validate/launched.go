@@ -84,7 +84,11 @@ func (r *run) follow(ctx context.Context) error {
 			case strings.HasPrefix(e.how, howNoJoin):
 				return &failure{finding: "join-failed", rank: e.rank, exit: exitDeadline, detail: strings.TrimPrefix(e.how, howNoJoin+": ")}
 			default:
-				return &failure{finding: "rank-failed", rank: e.rank, detail: fmt.Sprintf("rank %d: %s", e.rank, e.how)}
+				f := &failure{finding: "rank-failed", rank: e.rank, detail: fmt.Sprintf("rank %d: %s", e.rank, e.how)}
+				if _, code, ok := strings.Cut(e.how, stopWord); ok {
+					f.exit, _ = strconv.Atoi(strings.TrimSpace(code))
+				}
+				return f
 			}
 		case <-ctx.Done():
 			err, ok := context.Cause(ctx).(*failure)

@@ -158,8 +158,8 @@ func TestSlurm(t *testing.T) {
 		rep, _, code := runUnder(t, h, env(), "srun", "-N2", "-n4", "--distribution=cyclic", exe)
 		wantExit(t, rep, exitEnvironment)
 		wantFinding(t, rep, "seats-differ", "rank 1 is on n1")
-		if code == 0 {
-			t.Error("exit code 0")
+		if code != exitEnvironment {
+			t.Errorf("exit code %d", code)
 		}
 	})
 	t.Run("a rank is killed", func(t *testing.T) {

@@ -43,10 +43,14 @@ func (c *campaign) netFindings(res map[int]result) {
 			other = append(other, fmt.Sprintf("%s uses %s, planned %s", at, strings.Join(odd, ","), strings.Join(c.job.Ranks[r].NICs, ",")))
 		}
 	}
-	for id, who := range map[string][]string{"net-socket": socket, "no-gdr": noGDR, "other-nic": other} {
-		if len(who) > 0 {
-			c.found(id, "%s", list(who))
-		}
+	if len(socket) > 0 {
+		c.found("net-socket", "%s", list(socket))
+	}
+	if len(noGDR) > 0 {
+		c.found("no-gdr", "%s", list(noGDR))
+	}
+	if len(other) > 0 {
+		c.found("other-nic", "%s", list(other))
 	}
 }
 

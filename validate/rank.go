@@ -79,6 +79,10 @@ func RunRank(ctx context.Context, o *Orders) error {
 				break
 			}
 			if m.Type == rendezvous.TypeStop {
+				var b stopBody
+				if m.Into(&b) == nil && b.Exit != 0 {
+					fmt.Fprintf(os.Stderr, stopWord+"%d\n", b.Exit)
+				}
 				cancel(errStopped)
 				break
 			}
@@ -97,6 +101,9 @@ func RunRank(ctx context.Context, o *Orders) error {
 	}()
 	return w.run(inbox)
 }
+
+// stopWord is how a child tells its parent what the coordinator said.
+const stopWord = "the run ends with exit code "
 
 // errStopped is the coordinator's order to leave.
 var errStopped = errors.New("stopped by the coordinator")

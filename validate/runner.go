@@ -112,6 +112,9 @@ func (r *run) run(ctx context.Context) error {
 	stop := r.watch(cancel)
 	defer stop()
 
+	if !r.o.coordinates() { // one copy tells how it goes
+		r.o.Talk = func(string, ...any) {}
+	}
 	r.o.Talk("preflight")
 	pctx, done := context.WithTimeout(ctx, r.o.Deadlines.Preflight)
 	node, fs, seats := Preflight(pctx, r.o.Inspector, r.o.Host, r.o.local(), r.o.Visible, r.o.AllowBusy, r.o.AllowMIG)
@@ -262,15 +265,13 @@ func newJobID() string {
 // campaign: join, compare, create, measure.
 func (r *run) campaign(ctx context.Context) error {
 	s := r.sess
-	if err := s.join(ctx); err != nil {
-		return err
+	err := s.join(ctx)
+	if err == nil {
+		r.describeRanks()
 	}
-	r.describeRanks()
-	for i := range r.o.Job.World() {
-		for _, f := range s.facts[i].Findings {
-			f.Message = fmt.Sprintf("rank %d: %s", i, f.Message)
-			r.rep.Findings = append(r.rep.Findings, f)
-		}
+	r.rep.Findings = append(r.rep.Findings, fromRanks(r.o.Job.World(), s.facts)...) // of those who joined, where not all did
+	if err != nil {
+		return err
 	}
 	r.rep.Findings = append(r.rep.Findings, compareFacts(r.o.Job, s.facts)...)
 	r.rep.Findings = append(r.rep.Findings, compareNodes(r.o.Job, s.facts)...)
@@ -317,6 +318,41 @@ func (r *run) campaign(ctx context.Context) error {
 	return c.run(ctx)
 }
 
+// fromRanks collects what the launched copies found on their nodes. What several say alike is said once, with all of them.
+func fromRanks(world int, fs map[int]facts) []measured.Finding {
+	var order []measured.Finding
+	who := map[measured.Finding][]int{}
+	for i := range world {
+		for _, f := range fs[i].Findings {
+			if who[f] == nil {
+				order = append(order, f)
+			}
+			if !slices.Contains(who[f], i) {
+				who[f] = append(who[f], i)
+			}
+		}
+	}
+	hosts, _ := nodesOf(world, fs)
+	for i, f := range order {
+		ranks := who[f]
+		name := "rank " + rankList(ranks)
+		if len(ranks) > 1 {
+			name = "ranks " + rankList(ranks)
+		}
+		if len(hosts) > 1 {
+			var at []string
+			for _, r := range ranks {
+				if !slices.Contains(at, fs[r].Host) {
+					at = append(at, fs[r].Host)
+				}
+			}
+			name += " on " + list(at)
+		}
+		order[i].Message = name + ": " + f.Message
+	}
+	return order
+}
+
 func (r *run) describeRanks() {
 	e := &r.rep.Environment
 	e.Hosts = nil
@@ -341,16 +377,34 @@ func (r *run) describeRanks() {
 	e.GPUsPerNode = (r.o.Job.World() + len(e.Hosts) - 1) / len(e.Hosts)
 }
 
+// endsWith is the exit code of a run that err ends.
+func (r *run) endsWith(err error) int {
+	f, ok := err.(*failure)
+	if ok && f.exit != 0 {
+		return f.exit
+	}
+	fs := r.rep.Findings
+	if ok {
+		fs = append(slices.Clone(fs), newFinding(f.finding, "%s", f.detail))
+	}
+	for _, fd := range fs {
+		if c := exitOf(fd); c != 0 && c != exitBelow {
+			return c
+		}
+	}
+	return exitPartial
+}
+
 // end gets rid of the children and notes how each ended.
 func (r *run) end(err error) {
 	d := r.o.Deadlines
 	if err == nil {
 		r.sess.bye()
 		if !r.kids.waitAll(2*d.Grace) || r.o.Launched != nil && !r.sess.allLeft(2*d.Grace) {
-			r.sess.stopAll()
+			r.sess.stopAll(exitOK)
 		}
 	} else {
-		r.sess.stopAll()
+		r.sess.stopAll(r.endsWith(err))
 	}
 	unkillable := r.kids.end(d.Grace, d.KillWait, r.hard)
 	for rank, pid := range unkillable {

@@ -349,9 +349,9 @@ func (s *session) allLeft(limit time.Duration) bool {
 	return true
 }
 
-// stopAll tells the ranks to leave; they may not listen.
-func (s *session) stopAll() {
-	m, _ := rendezvous.New(rendezvous.TypeStop, 0, nil)
+// stopAll tells the ranks to leave, and how the run ends; they may not listen.
+func (s *session) stopAll(exit int) {
+	m, _ := rendezvous.New(rendezvous.TypeStop, 0, stopBody{exit})
 	for _, r := range s.all() {
 		if s.gone[r] == "" && s.joined[r] {
 			s.server.Send(r, m)

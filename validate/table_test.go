@@ -23,7 +23,7 @@ func TestFindingTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	raised := map[string]bool{}
-	use := regexp.MustCompile(`(?:found|add|newFinding)\("([a-z0-9-]+)"|problemError\{"([a-z0-9-]+)"|finding: +"([a-z0-9-]+)"|return "([a-z]+-[a-z0-9-]+)"|(?:lateID|f\.finding|id)(?: :?=|,) "([a-z]+[a-z0-9-]*)"|"([a-z]+-deadline)"|id := "([a-z-]+)"|id = "([a-z-]+)"`)
+	use := regexp.MustCompile(`(?:found|add|simple|newFinding)\("([a-z0-9-]+)"|problemError\{"([a-z0-9-]+)"|finding: +"([a-z0-9-]+)"|return "([a-z]+-[a-z0-9-]+)"|(?:lateID|f\.finding|id)(?: :?=|,) "([a-z]+[a-z0-9-]*)"|"([a-z]+-deadline)"|id := "([a-z-]+)"|id = "([a-z-]+)"`)
 	for _, f := range files {
 		if strings.HasSuffix(f, "_test.go") || f == "finding.go" {
 			continue
@@ -80,7 +80,7 @@ func TestChildEnv(t *testing.T) {
 		"PATH=/bin", "AWS_SECRET_ACCESS_KEY=s", "LD_PRELOAD=/x.so", "NCCL_NVLS_ENABLE=0", "NCCL_DEBUG=TRACE", "NCCL_COMM_ID=1.2.3.4:5", "CUDA_VISIBLE_DEVICES=1",
 		"LD_LIBRARY_PATH=/a", "odd", "NCCL_COMM_BLOCKING=1", "TMPDIR=/t",
 	})
-	want := []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES=1", "LD_LIBRARY_PATH=/a", "NCCL_NVLS_ENABLE=0", "NCCL_RAS_ENABLE=0", "PATH=/bin", "TMPDIR=/t"}
+	want := []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES=1", "LD_LIBRARY_PATH=/a", "NCCL_IGNORE_NET_MISMATCH=0", "NCCL_NVLS_ENABLE=0", "NCCL_RAS_ENABLE=0", "PATH=/bin", "TMPDIR=/t"}
 	slices.Sort(env)
 	if !slices.Equal(env, want) {
 		t.Errorf("env %q\nwant %q", env, want)

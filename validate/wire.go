@@ -120,6 +120,11 @@ type result struct {
 	Unreached []unreached `json:"unreached,omitempty"`
 }
 
+// stopBody tells how the run ends, so that all copies of a launched run end alike.
+type stopBody struct {
+	Exit int `json:"exit"`
+}
+
 // note tells the supervisor where a rank is.
 type note struct {
 	Phase string `json:"phase"`

@@ -134,3 +134,25 @@ func renderPlacements(res *accuracy.Placements, format string) ([]byte, error) {
 	err := res.WriteTable(&b, format == "wide")
 	return b.Bytes(), err
 }
+
+// measuredRuns adds training steps and serving points of files that hold some to a confrontation with measurements.
+func measuredRuns(d *deps, o *measuredOptions, files []measured.File, res *accuracy.Result) error {
+	for i := range files {
+		f := &files[i]
+		if len(f.Placed)+len(f.Serving) == 0 {
+			continue
+		}
+		models, _, err := (&placementsOptions{file: f.Name}).modelTable(d)
+		if err != nil {
+			return err
+		}
+		p, err := accuracy.NewPlacer(d.Configs, models)
+		if err != nil {
+			return err
+		}
+		more := p.Runs(f, o.system)
+		res.Cases = append(res.Cases, more.Cases...)
+		res.Skipped = append(res.Skipped, more.Skipped...)
+	}
+	return nil
+}

@@ -69,6 +69,9 @@ func runMeasured(d *deps, o *measuredOptions) error {
 		}
 	}
 	res := accuracy.NewWith(cat, profiles, opts).WithKernels(d.Configs, kernels...).Rows(files...)
+	if err := measuredRuns(d, o, files, &res); err != nil {
+		return err
+	}
 	if o.system != "" && len(res.Cases) == 0 {
 		if found := systemsIn(cat, files); len(found) > 0 && !slices.Contains(found, opts.System) {
 			return inputErrf("--system %s: no such rows (found: %s)", o.system, strings.Join(found, ", "))

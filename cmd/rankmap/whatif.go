@@ -178,7 +178,8 @@ func renderWhatIf(c *whatif.Comparison, format string, width int) ([]byte, error
 	case "yaml":
 		return marshalYAML(c)
 	case "csv":
-		return b.Bytes(), errors.Join(report.WhatIfCSV(&b, c))
+		err := report.WhatIfCSV(&b, c)
+		return b.Bytes(), err
 	case "html":
 		err := report.WhatIfHTML(&b, c)
 		return b.Bytes(), err

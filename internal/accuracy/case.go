@@ -20,8 +20,9 @@ type Case struct {
 	Textbook units.Duration // 0 = the textbook has no form
 	NCCL     units.Duration // 0 = NCCL has no model
 
-	Row *measured.Row   // of a collective or an exchange
-	Op  *measured.OpRow // of a computation
+	Row  *measured.Row     // of a collective or an exchange
+	Op   *measured.OpRow   // of a computation
+	Step *measured.StepRow // of a stack of layers
 }
 
 // Size is a class of sizes.

@@ -112,8 +112,13 @@ func (c *Confronter) Rows(files ...measured.File) Result {
 			}
 			res.Cases = append(res.Cases, out)
 		}
-		if n := len(files[i].Steps); n > 0 {
-			left["no model yet: measured stacks of layers"] += n
+		for j := range files[i].Steps {
+			out, err := c.step(&files[i].Steps[j])
+			if err != nil {
+				left[err.Error()]++
+				continue
+			}
+			res.Cases = append(res.Cases, out)
 		}
 	}
 	res.Skipped = left.list()

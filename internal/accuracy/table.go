@@ -10,7 +10,8 @@ import (
 	"rankmap/internal/units"
 )
 
-// WriteTable prints the result for people: everything, each system, then each class with its group sizes. The first
+// WriteTable prints the result for people: everything, each system, then each class with its group sizes, then computations by
+// type and by whether a fit saw them. The first
 // columns of errors are the textbook's and NCCL's own tuning model's, then ours. Numbers are percent: median / p90.
 func (r *Result) WriteTable(w io.Writer) error {
 	b := bufio.NewWriter(w)
@@ -30,6 +31,12 @@ func (r *Result) WriteTable(w io.Writer) error {
 		add(c.Cases, c.System, c.Collective, fmt.Sprint(c.Nodes), fmt.Sprint(c.Ranks), c.Size.String())
 	}
 	t.write(b)
+	if classes := OpClasses(r.Cases); len(classes) > 0 {
+		fmt.Fprintln(b)
+		if err := WriteOpClasses(b, classes); err != nil {
+			return err
+		}
+	}
 	if len(r.Skipped) > 0 {
 		fmt.Fprintf(b, "\nnot counted:\n")
 		for _, s := range r.Skipped {

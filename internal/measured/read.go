@@ -17,6 +17,8 @@ type File struct {
 	Rows    []Row     // collectives and expert-parallel exchanges
 	Ops     []OpRow   // computations on one GPU
 	Steps   []StepRow // stacks of layers
+	Placed  []Placement
+	Serving []ServingPoint
 	Skipped []Skip
 }
 
@@ -45,6 +47,16 @@ func readStepTable(r io.Reader, f *File) (err error) {
 	return err
 }
 
+func readPlacementTable(r io.Reader, f *File) (err error) {
+	f.Placed, err = ReadPlacements(r, f.Name)
+	return err
+}
+
+func readServingTable(r io.Reader, f *File) (err error) {
+	f.Serving, err = ReadServingPoints(r, f.Name)
+	return err
+}
+
 // formats in the order they are tried: exact headers first, then what has to be guessed from content.
 var formats = []format{
 	{"collectives.csv", header("system", "library", "kernel", "collective", "bytes", "time_us"), rows(ReadCollectives)},
@@ -58,6 +70,8 @@ var formats = []format{
 	{"MLA table", header("mla_dtype", "num_heads", "time_us"), readOpTable},
 	{"compute.csv", header("kind", "name", "m", "k", "n", "time_us"), readOpTable},
 	{"step.csv", header("model", "tp", "phase", "case", "comm", "layers", "time_us"), readStepTable},
+	{"placements", header(placementColumns...), readPlacementTable},
+	{"serving points", header(servingColumns...), readServingTable},
 	{"validation report", isReport, rows(ReadReport)},
 	{"nccl-tests JSON", isNCCLTestsJSON, rows(ReadNCCLTestsJSON)},
 	{"nccl-tests text", isNCCLTestsText, rows(ReadNCCLTests)},

@@ -59,7 +59,7 @@ func ownPart(w io.Writer, dir string) error {
 		byLaunch(w, res.Cases)
 		skipped(w, res)
 	}
-	return nil
+	return contention(w, c, filepath.Join(dir, "contention.csv"))
 }
 
 // byLaunch tells graph from eager launches.
