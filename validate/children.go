@@ -97,6 +97,9 @@ func (c *children) startOne(launch Launch, o *Orders) error {
 	return nil
 }
 
+// howLeft is the end of a child that was told to stop, or that lost the coordinator.
+const howLeft = "left: told to stop, or lost the coordinator"
+
 // howNoJoin is the end of a child that did not get in.
 const howNoJoin = "did not join"
 
@@ -113,7 +116,7 @@ func describeExit(err error, said string) (how string, ok bool) {
 		case ws.Signaled():
 			how = fmt.Sprintf("killed by signal %d (%s)", ws.Signal(), ws.Signal())
 		case ee.ExitCode() == exitStopped:
-			how = "left: told to stop, or lost the coordinator"
+			how = howLeft
 		case ee.ExitCode() == exitNoJoin:
 			how = howNoJoin
 		default:

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"rankmap/validate/rendezvous"
 )
@@ -99,6 +100,21 @@ func (r *run) follow(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// linger holds a copy back whose rank failed: mpirun and torchrun kill all others as soon as one ends badly, and the
+// coordinator has yet to stop its ranks and to write the report. A signal ends the wait; so does a coordinator that is gone.
+func (r *run) linger(ctx context.Context, err error) {
+	f, ok := err.(*failure)
+	if !ok || ctx.Err() != nil || strings.Contains(f.detail, howLeft) && !strings.Contains(f.detail, stopWord) {
+		return
+	}
+	t := time.NewTimer(r.o.Deadlines.Grace + 2*time.Second)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 // RendezvousHost finds rank 0's host in what launchers set: an address, or the first name of Slurm's node list. Empty means

@@ -226,6 +226,7 @@ func (r *run) measure(ctx context.Context) error {
 		}
 		r.kids.end(o.Deadlines.Grace, o.Deadlines.KillWait, r.hard)
 		r.kids.cleanShm()
+		r.linger(ctx, err)
 		return err
 	}
 	r.sess = newSession(o.Job, o.Deadlines, server, r.kids.exits, o.Talk)

@@ -70,11 +70,12 @@ fault() {
   : >"$tmp/fault.err"; : >"$tmp/fault.txt"; rm -f "$tmp/fault.json"
   env "${vars[@]}" "$BIN" validate "$first" "${lib[@]}" --by-index --sizes "${sizes:-1K:4G:2}" --report "$tmp/fault.json" -o table >"$tmp/fault.txt" 2>"$tmp/fault.err" &
   pid=$!
-  if [ "$when" = never ]; then hit="nothing to strike"; elif said "$when"; then sleep "${later:-0.1}"; eval "$*"; else hit="NOT STRUCK"; fi
+  local where=""
+  if [ "$when" = never ]; then hit="nothing to strike"; elif said "$when"; then sleep "${later:-0.1}"; where=" at '$(tail -1 "$tmp/fault.err" | cut -c1-80)'"; eval "$*"; else hit="NOT STRUCK"; fi
   local struck=$(date +%s.%N)
   wait "$pid"; rc=$?
   local verdict=as-wanted; case " $want " in *" $rc "*) ;; *) verdict=UNEXPECTED ;; esac
-  { echo "=== $name: $hit at $(tail -1 "$tmp/fault.err" | cut -c1-80 | head -1); exit code $rc (wanted $want) $verdict, $((SECONDS - t0)) s, $(awk -v a="$struck" -v b="$(date +%s.%N)" 'BEGIN {printf "%.1f", b - a}') s after the strike"
+  { echo "=== $name: $hit$where; exit code $rc (wanted $want) $verdict, $((SECONDS - t0)) s, $(awk -v a="$struck" -v b="$(date +%s.%N)" 'BEGIN {printf "%.1f", b - a}') s after the strike"
     grep -E '^(error|warning)|stopped|exit code' "$tmp/fault.txt" | head -8; grep -o '"end": "[^"]*"' "$tmp/fault.json" 2>/dev/null; sleep 1; state; } | tee -a "$OUT/log.txt"
 }
 

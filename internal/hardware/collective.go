@@ -129,7 +129,7 @@ type Band struct {
 type FabricParams struct {
 	AT float64 `yaml:"aT"` // us a tree level across nodes
 	AR float64 `yaml:"aR"` // us a ring hop across nodes
-	B0 float64 `yaml:"b0"` // us on top of the launch inside a node
+	B0 float64 `yaml:"b0"` // us on top of a launch of 5 us inside a node, in proportion for others
 	S  float64 `yaml:"s"`  // factor on latency once bulk protocols take over
 	K  float64 `yaml:"k"`  // bytes: middle of that change
 	E  float64 `yaml:"e"`  // efficiency of the NICs, ring collectives
