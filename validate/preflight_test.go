@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"rankmap/internal/measured"
 )
-
-func has(fs []measured.Finding, id string) bool {
-	return slices.ContainsFunc(fs, func(f measured.Finding) bool { return f.ID == id })
-}
 
 var roomy = Host{Name: "here", ShmTotal: 8 << 30, ShmFree: 8 << 30, KnownSHM: true}
 

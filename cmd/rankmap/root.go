@@ -66,13 +66,3 @@ func noArgs(_ *cobra.Command, args []string) error {
 	}
 	return nil
 }
-
-// exactArgs wants n positional arguments, named in usage.
-func exactArgs(n int, usage string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != n {
-			return inputErrf("want %s, got %d argument(s)", usage, len(args))
-		}
-		return nil
-	}
-}

@@ -25,7 +25,6 @@ type workloadFlags struct {
 	weights, kvCache   string
 	objective          string
 	ttft, tpot         time.Duration
-	engine             string
 	set                func(string) bool
 }
 

@@ -203,7 +203,6 @@ func serveTypes(precision string, spec *model.Spec) (weights, cache string) {
 var (
 	concurrencyNote = regexp.MustCompile(`concurrency (\d+)-(\d+)`)
 	instancesNote   = regexp.MustCompile(`instance counts ([\d,]+)`)
-	limitNote       = regexp.MustCompile(`TPOT <= (\d+) ms`)
 )
 
 // serving fills the workload of an inference instance. Requests in flight: as stated, for the GPUs of one instance; from a
@@ -263,13 +262,4 @@ func (j *job) inFlight() int {
 		}
 	}
 	return max(1, int(math.Round(mid)))
-}
-
-// limit is the TPOT that the row was chosen under, ms; 0 = none.
-func limit(p *measured.Placement) float64 {
-	if m := limitNote.FindStringSubmatch(p.Note); m != nil {
-		v, _ := strconv.ParseFloat(m[1], 64)
-		return v
-	}
-	return 0
 }

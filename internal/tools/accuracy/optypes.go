@@ -27,7 +27,7 @@ func contention(w io.Writer, c *accuracy.Confronter, file string) error {
 		return err
 	}
 	res := c.Rows(files...)
-	var alone, large []accuracy.Case
+	var alone, large, free []accuracy.Case
 	for _, x := range res.Cases {
 		switch b := x.Row.Beside; {
 		case b != nil && b.Bytes == 0 && x.Row.Bytes >= accuracy.SharedFrom:
@@ -35,10 +35,17 @@ func contention(w io.Writer, c *accuracy.Confronter, file string) error {
 		}
 	}
 	large = accuracy.Shared(res.Cases)
+	for _, x := range large {
+		if x.Row.Beside.Channels == 0 {
+			free = append(free, x)
+		}
+	}
+	ownChannels := target{what: "default channels", cases: free, median: 12}
 	shared := target{what: "two collectives at once, 16 MiB and up", cases: large, median: 12}
-	fmt.Fprint(w, "Two collectives at once on the same GPUs, and collectives with their channels forced (eager, through PyTorch; smaller ones time the\nhost). The sharing of links has no fitted constant; the rate of a channel was read off the rows of one to eight channels alone.\nBaselines stand for the collective alone.\n\n")
+	fmt.Fprint(w, "Two collectives at once on the same GPUs, and collectives with their channels forced (eager, through PyTorch; smaller ones time the\nhost). The sharing of links has no fitted constant; the rate of a channel was read off the rows of one to eight channels alone.\nBaselines stand for the collective alone. Rows with the\ndefault number of channels stand apart: they are what a deployment sees, and there are few. The interval of shared links is set, not\nfitted.\n\n")
 	table(w, append(append([]string{"what"}, errorsHead...), "target", ""), [][]string{
 		append(append([]string{shared.what}, errorCells(large)...), "12 / -", shared.verdict()),
+		append(append([]string{"of these with the default channels"}, errorCells(free)...), "12 / -", ownChannels.verdict()),
 		append(append([]string{"channels forced, alone, 16 MiB and up"}, errorCells(alone)...), "-", ""),
 	})
 	byOpAndSize(w, large)
