@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"rankmap/internal/measured"
 )
 
 var roomy = Host{Name: "here", ShmTotal: 8 << 30, ShmFree: 8 << 30, KnownSHM: true}
