@@ -19,11 +19,10 @@ import (
 
 // hosts are network namespaces with an address, a name and a hosts file each, joined by a bridge in one more.
 type hosts struct {
-	t     *testing.T
-	id    string
-	n     int
-	etc   string // the hosts file of all
-	extra string // more lines for it
+	t   *testing.T
+	id  string
+	n   int
+	etc string // the hosts file of all
 }
 
 var hostCount int

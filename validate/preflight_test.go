@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
 )
 
 var roomy = Host{Name: "here", ShmTotal: 8 << 30, ShmFree: 8 << 30, KnownSHM: true}
