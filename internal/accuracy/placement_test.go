@@ -141,7 +141,10 @@ func TestPlacementReportsAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, out := range []string{table.String(), doc.String(), string(data)} {
+	if !strings.Contains(doc.String(), "| tensor-parallel traffic | 1 |") || strings.Contains(doc.String(), "mguide-001") {
+		t.Errorf("the document should count the reason and leave the published row out:\n%s", doc.String())
+	}
+	for _, out := range []string{table.String(), string(data)} {
 		if !strings.Contains(out, "mguide-001") || !strings.Contains(out, res.Choices[0].Reason) {
 			t.Errorf("the row or its reason is missing in\n%s", out)
 		}
