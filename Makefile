@@ -4,7 +4,7 @@ FUZZTIME  ?= 30s
 DATA      ?= ../shared/measured
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: help build test race fmt vet staticcheck fuzz bench golden examples builds qualify profiles accuracy placements cover
+.PHONY: help build test race fmt vet staticcheck fuzz bench golden examples builds qualify profiles accuracy placements cover pictures
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,3 +58,6 @@ placements: ## confront the planner with published placements; writes docs/place
 
 cover: ## coverage of each package
 	$(GO) test -cover ./...
+
+pictures: ## draw docs/images/plan.svg from the example
+	$(GO) run ./internal/tools/termsvg "go run ./cmd/rankmap plan --example" < examples/llama-70b-two-hgx-h100/expected.txt > docs/images/plan.svg
