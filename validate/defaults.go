@@ -17,6 +17,7 @@ type Deadlines struct {
 	KillWait   time.Duration // a process that outlives SIGKILL this long is unkillable
 	Silence    time.Duration // without a heartbeat a rank is lost
 	Total      time.Duration // the whole run
+	Linger     time.Duration // a launched copy whose rank failed ends this much later, so that the launcher lets the leading one report
 }
 
 // DefaultDeadlines returns the values in force unless flags say otherwise.
@@ -34,6 +35,7 @@ func DefaultDeadlines() Deadlines {
 		KillWait:   30 * time.Second,
 		Silence:    5 * time.Second,
 		Total:      5 * time.Minute,
+		Linger:     7 * time.Second, // a second for the cause, the grace, and one for the report
 	}
 }
 

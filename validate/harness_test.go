@@ -133,7 +133,7 @@ func quick() Deadlines {
 	d := DefaultDeadlines()
 	d.Join, d.Facts, d.Init, d.Step = 20*time.Second, 10*time.Second, 3*time.Second, 3*time.Second
 	d.Grace, d.KillWait, d.Silence = time.Second, 5*time.Second, 2*time.Second
-	d.Total, d.JoinReport = 60*time.Second, time.Second
+	d.Total, d.JoinReport, d.Linger = 60*time.Second, time.Second, 200*time.Millisecond
 	return d
 }
 

@@ -109,7 +109,7 @@ func (r *run) linger(ctx context.Context, err error) {
 	if !ok || ctx.Err() != nil || strings.Contains(f.detail, howLeft) && !strings.Contains(f.detail, stopWord) {
 		return
 	}
-	t := time.NewTimer(r.o.Deadlines.Grace + 2*time.Second)
+	t := time.NewTimer(r.o.Deadlines.Linger)
 	defer t.Stop()
 	select {
 	case <-t.C:

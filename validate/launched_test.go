@@ -51,6 +51,9 @@ func launchedMain() int {
 	if v, err := time.ParseDuration(os.Getenv("VALIDATE_TEST_JOIN")); err == nil {
 		d.Join = v
 	}
+	if v, err := time.ParseDuration(os.Getenv("VALIDATE_TEST_LINGER")); err == nil {
+		d.Linger = v
+	}
 	host := ReadHost()
 	host.Root, host.RDMA, host.StaleShm, host.ShmTotal, host.ShmFree, host.KnownSHM = false, false, nil, 8<<30, 8<<30, true
 	host.Net = ReadNet(os.DirFS(os.Getenv("VALIDATE_TEST_SYS")+"/"), upIfaces(), os.Getenv)

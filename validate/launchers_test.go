@@ -215,7 +215,7 @@ func TestOpenMPI(t *testing.T) {
 	if code != 0 || strings.Join(rep.Environment.Hosts, " ") != "n0 n1" {
 		t.Errorf("two nodes: exit code %d, hosts %v\n%s", code, rep.Environment.Hosts, said)
 	}
-	env = copyEnv(t, twoNodes(2), "VALIDATE_TEST_ADDR=n0:29481", "FAKE_NCCL_FAULT=kill:collective:3")
+	env = copyEnv(t, twoNodes(2), "VALIDATE_TEST_ADDR=n0:29481", "FAKE_NCCL_FAULT=kill:collective:3", "VALIDATE_TEST_LINGER=3s")
 	rep, _, code = runUnder(t, h, env, mpirun("n0:2,n1:2", env)...)
 	wantExit(t, rep, exitPartial)
 	wantFinding(t, rep, "rank-died", "rank 3")
