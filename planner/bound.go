@@ -87,14 +87,9 @@ func (i *ideal) at(n int) [][]topology.GPUID {
 	}
 	if len(spots) == 0 { // no domain holds the group: the largest together, and whole equal shares of them
 		var all []topology.GPUID
-		held := map[topology.GPUID]bool{}
+		lists = disjoint(lists)
 		for _, d := range lists {
-			for _, id := range d {
-				if !held[id] {
-					held[id] = true
-					all = append(all, id)
-				}
-			}
+			all = append(all, d...)
 		}
 		add(all[:n])
 		if k := slices.IndexFunc(lists, func(d []topology.GPUID) bool { return len(d) < len(lists[0]) }); k != 0 {
@@ -130,6 +125,22 @@ func (i *ideal) units() [][]topology.GPUID {
 		return cmp.Or(cmp.Compare(len(b), len(a)), slices.Compare(a, b))
 	})
 	return lists
+}
+
+// disjoint drops units that lie inside one listed before: the domains of a node that is listed itself.
+func disjoint(lists [][]topology.GPUID) [][]topology.GPUID {
+	held := map[topology.GPUID]bool{}
+	var out [][]topology.GPUID
+	for _, d := range lists {
+		if held[d[0]] {
+			continue
+		}
+		for _, id := range d {
+			held[id] = true
+		}
+		out = append(out, d)
+	}
+	return out
 }
 
 // maxSubsets bounds how many subsets of a domain are listed one by one.

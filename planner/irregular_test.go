@@ -232,3 +232,13 @@ func TestSupersetIsNeverWorse(t *testing.T) {
 		}
 	}
 }
+
+// Nodes without NVLink hold as many domains as GPUs: the bound of a group over several such nodes names no GPU twice.
+func TestBoundOverPCIeNodes(t *testing.T) {
+	b := newBench(t)
+	c := b.preset(t, "pcie-rtx-pro-6000", 2)
+	p, _ := b.plan(t, c, "qwen3-32b", layout.Workload{Task: "decode", ISL: 1024, OSL: 256, Batch: 32})
+	if p.Best.Bound <= 0 || p.Best.Bound > p.Best.Step.Time {
+		t.Errorf("bound %v of a step of %v", p.Best.Bound, p.Best.Step.Time)
+	}
+}
