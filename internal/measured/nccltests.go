@@ -55,6 +55,10 @@ func ReadNCCLTests(r io.Reader, name string) ([]Row, []Skip, error) {
 			}
 			run.columns = strings.Fields(strings.TrimPrefix(strings.TrimSpace(s), "#"))
 			run.first = len(rows)
+			if !slices.Contains(run.columns, "type") {
+				p.addf(line, "columns %s: want one named type", strings.Join(run.columns, " "))
+				run.columns = nil // its rows cannot be read
+			}
 		case run.columns != nil && startsWithSize(s):
 			if strings.Contains(s, "NCCL ") {
 				skipped = append(skipped, Skip{name, line, SkipTorn})

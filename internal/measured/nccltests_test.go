@@ -199,3 +199,15 @@ func TestReport(t *testing.T) {
 		t.Errorf("unknown keys are errors: %v", err)
 	}
 }
+
+// TestNCCLTestsHeaderWithoutType: a damaged header names no element type, so its rows cannot be read.
+func TestNCCLTestsHeaderWithoutType(t *testing.T) {
+	torn := strings.Replace(runOf2018, "type     time", "type#    time", 1)
+	if torn == runOf2018 {
+		t.Fatal("the fixture's header has changed")
+	}
+	_, err := Read(strings.NewReader(torn), "all_reduce.txt")
+	if err == nil || !strings.Contains(err.Error(), "want one named type") {
+		t.Errorf("error %v, want one that names the missing column", err)
+	}
+}
