@@ -101,8 +101,8 @@ func heading(s string) string {
 			break
 		}
 	}
-	if i := strings.IndexByte(s, '['); i > 0 && strings.HasSuffix(s, ")") { // clush -b: "node[01-02] (2)"
-		s = strings.TrimSpace(s[:strings.LastIndexByte(s, '(')])
+	if i, j := strings.IndexByte(s, '['), strings.LastIndexByte(s, '('); 0 < i && i < j && strings.HasSuffix(s, ")") { // clush -b: "node[01-02] (2)"
+		s = strings.TrimSpace(s[:j])
 	}
 	if !hostName(strings.NewReplacer("[", "", "]", "", ",", "").Replace(s)) || !strings.ContainsAny(s, "0123456789") {
 		return ""
