@@ -108,7 +108,7 @@ func (l *layout) survey(t *table) {
 		l.values = max(l.values, n)
 		if n > len(l.after) {
 			slots, _ := l.slots(r, r.values())
-			l.raw = l.raw && slots != nil && slots[n-1] == rawGPUNUMA
+			l.raw = l.raw && len(slots) == n && slots[n-1] == rawGPUNUMA // fewer: a title stands between the values
 		}
 	}
 }
