@@ -320,7 +320,7 @@ func (r *docReader) readFabric() {
 		return
 	}
 	f := &r.c.Fabric
-	f.Kind = d.Kind
+	f.Kind, f.SHARP = d.Kind, d.SHARP
 	if d.NICRate != nil {
 		f.NICRate = units.Bandwidth(*d.NICRate)
 	}

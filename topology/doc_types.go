@@ -176,6 +176,7 @@ type FabricDoc struct {
 	Kind       FabricKind `yaml:"kind,omitempty" json:"kind,omitempty"`
 	NICRate    *Rate      `yaml:"nicRate,omitempty" json:"nicRate,omitempty"`
 	Tiers      []TierDoc  `yaml:"tiers,omitempty" json:"tiers,omitempty" strict:"lines"`
+	SHARP      bool       `yaml:"sharp,omitempty" json:"sharp,omitempty"`           // the switches reduce and NCCL's plugin is loaded
 	NVSwitches string     `yaml:"nvswitches,omitempty" json:"nvswitches,omitempty"` // of each rack: a host list
 	Line       int        `yaml:"-" json:"-" strict:"line"`
 }

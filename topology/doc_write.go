@@ -40,8 +40,8 @@ func NewDoc(c *Cluster) *Doc {
 		}
 		d.Nodes = append(d.Nodes, nd)
 	}
-	if f := &c.Fabric; f.Kind != "" || f.NICRate != 0 || len(f.Tiers) > 0 || len(f.NVSwitches) > 0 {
-		d.Fabric = &FabricDoc{Kind: f.Kind, NICRate: newRate(f.NICRate), NVSwitches: CompressHosts(f.NVSwitches)}
+	if f := &c.Fabric; f.Kind != "" || f.NICRate != 0 || len(f.Tiers) > 0 || len(f.NVSwitches) > 0 || f.SHARP {
+		d.Fabric = &FabricDoc{Kind: f.Kind, SHARP: f.SHARP, NICRate: newRate(f.NICRate), NVSwitches: CompressHosts(f.NVSwitches)}
 		for _, t := range f.Tiers {
 			td := TierDoc{Name: t.Name, Oversubscription: t.Oversubscription, RailOptimized: t.RailOptimized}
 			if len(t.Switches) > 0 {

@@ -6,27 +6,49 @@ import (
 	"strings"
 )
 
-// maxHosts bounds what one host list expands to.
-const maxHosts = maxNodes
+// maxHosts bounds what one host list expands to, maxHostName the bytes of one name (POSIX HOST_NAME_MAX).
+const (
+	maxHosts    = maxNodes
+	maxHostName = 255
+)
 
 // ExpandHosts expands a host list as Slurm writes it: "node[0-3,7],login1", zero padding kept ("n[008-011]"), several
-// brackets in one name in order, the last varying fastest. Commas outside brackets separate names.
+// brackets in one name in order, the last varying fastest. Commas outside brackets separate names; an empty name is an
+// error.
 func ExpandHosts(list string) ([]string, error) {
-	var all []string
 	for _, item := range splitHosts(list) {
-		names, err := expandHost(strings.TrimSpace(item), maxHosts-len(all))
-		if err != nil {
-			return nil, fmt.Errorf("host list %q: %w", clip(list), err)
+		if strings.TrimSpace(item) == "" {
+			return nil, fmt.Errorf("host list %q: an empty name", clip(list))
 		}
-		all = append(all, names...)
+	}
+	all, err := ExpandHostsUpTo(list, maxHosts)
+	if err != nil {
+		return nil, fmt.Errorf("host list %q: %w", clip(list), err)
 	}
 	return all, nil
 }
 
-// splitHosts cuts at commas outside brackets.
+// ExpandHostsUpTo is ExpandHosts for lists of other tools: empty names are left out, and no more than limit names come out.
+func ExpandHostsUpTo(list string, limit int) ([]string, error) {
+	var out []string
+	for _, item := range splitHosts(list) {
+		item = strings.TrimSpace(item)
+		if item == "" {
+			continue
+		}
+		got, err := expandHost(item, limit-len(out))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, got...)
+	}
+	return out, nil
+}
+
+// splitHosts splits at commas outside brackets.
 func splitHosts(list string) []string {
-	var items []string
-	depth, from := 0, 0
+	var out []string
+	depth, start := 0, 0
 	for i := 0; i < len(list); i++ {
 		switch list[i] {
 		case '[':
@@ -34,82 +56,117 @@ func splitHosts(list string) []string {
 		case ']':
 			depth--
 		case ',':
-			if depth == 0 {
-				items = append(items, list[from:i])
-				from = i + 1
+			if depth <= 0 {
+				out = append(out, list[start:i])
+				start = i + 1
 			}
 		}
 	}
-	return append(items, list[from:])
+	return append(out, list[start:])
 }
 
-func expandHost(item string, room int) ([]string, error) {
-	open := strings.IndexByte(item, '[')
-	if open < 0 {
-		switch {
-		case item == "":
-			return nil, fmt.Errorf("an empty name")
-		case strings.IndexByte(item, ']') >= 0:
-			return nil, fmt.Errorf("%q closes a bracket that is not open", clip(item))
-		case room < 1:
-			return nil, fmt.Errorf("more than %d hosts", maxHosts)
+// expandHost expands one name with its brackets, leftmost slowest.
+func expandHost(item string, limit int) ([]string, error) {
+	if countHosts(item, limit) > limit {
+		return nil, fmt.Errorf("%q: more than %d names", clip(item), max(limit, 0))
+	}
+	out := []string{""}
+	rest := item
+	for rest != "" {
+		open := strings.IndexByte(rest, '[')
+		plain := open
+		if open < 0 {
+			plain = len(rest)
 		}
-		return []string{item}, nil
-	}
-	shut := strings.IndexByte(item, ']')
-	if shut < open {
-		return nil, fmt.Errorf("%q: bracket not closed", clip(item))
-	}
-	ranges := strings.Split(item[open+1:shut], ",")
-	if n := countRanges(ranges); n > room {
-		return nil, fmt.Errorf("more than %d hosts", maxHosts)
-	} else if n > 0 {
-		room /= n
-	}
-	tails := []string{""}
-	if rest := item[shut+1:]; rest != "" {
-		var err error
-		if tails, err = expandHost(rest, room); err != nil {
+		if len(out[0])+plain > maxHostName {
+			return nil, fmt.Errorf("%q: name of more than %d bytes", clip(item), maxHostName)
+		}
+		if c := strings.IndexByte(rest, ']'); c >= 0 && (open < 0 || c < open) {
+			return nil, fmt.Errorf("%q: ] without [", clip(item))
+		}
+		if open < 0 {
+			for i := range out {
+				out[i] += rest
+			}
+			break
+		}
+		end := strings.IndexByte(rest, ']')
+		if end < 0 {
+			return nil, fmt.Errorf("%q: [ is never closed", clip(item))
+		}
+		nums, err := hostRanges(rest[open+1:end], item, limit)
+		if err != nil {
 			return nil, err
 		}
+		if len(out)*len(nums) > limit {
+			return nil, fmt.Errorf("%q: more than %d names", clip(item), max(limit, 0))
+		}
+		next := make([]string, 0, len(out)*len(nums))
+		for _, o := range out {
+			for _, n := range nums {
+				next = append(next, o+rest[:open]+n)
+			}
+		}
+		out, rest = next, rest[end+1:]
 	}
-	var all []string
-	for _, r := range ranges {
-		lo, hi, ranged := strings.Cut(r, "-")
-		if !ranged {
+	if len(out) > limit {
+		return nil, fmt.Errorf("%q: more than %d names", clip(item), max(limit, 0))
+	}
+	return out, nil
+}
+
+// countHosts is how many names the brackets of an item make, as far as they can be read; it stops counting above limit.
+func countHosts(item string, limit int) int {
+	total := 1
+	for _, part := range strings.Split(item, "[")[1:] {
+		inside, _, _ := strings.Cut(part, "]")
+		n := 0
+		for _, r := range strings.Split(inside, ",") {
+			lo, hi, ranged := strings.Cut(strings.TrimSpace(r), "-")
+			a, errA := strconv.ParseUint(lo, 10, 31)
+			b, errB := strconv.ParseUint(hi, 10, 31)
+			if ranged && errA == nil && errB == nil && b > a {
+				n += int(b - a)
+			}
+			n++
+		}
+		if total *= n; total > limit {
+			break
+		}
+	}
+	return total
+}
+
+// hostRanges expands the inside of a bracket, "001-016,040".
+func hostRanges(inside, item string, limit int) ([]string, error) {
+	var out []string
+	for _, r := range strings.Split(inside, ",") {
+		r = strings.TrimSpace(r)
+		lo, hi, many := strings.Cut(r, "-")
+		if !many {
 			hi = lo
 		}
-		a, errA := strconv.ParseUint(lo, 10, 32)
-		b, errB := strconv.ParseUint(hi, 10, 32)
-		if errA != nil || errB != nil || b < a {
-			return nil, fmt.Errorf("range %q: want numbers such as 0-7", clip(r))
+		a, errA := strconv.ParseUint(lo, 10, 31)
+		b, errB := strconv.ParseUint(hi, 10, 31)
+		switch {
+		case strings.ContainsRune(r, '['):
+			return nil, fmt.Errorf("%q: [ inside [", clip(item))
+		case errA != nil || errB != nil:
+			return nil, fmt.Errorf("%q: %q is no number or range such as 001-016", clip(item), clip(r))
+		case b < a:
+			return nil, fmt.Errorf("%q: range %s runs backwards", clip(item), clip(r))
+		case b-a >= uint64(max(limit-len(out), 0)):
+			return nil, fmt.Errorf("%q: more than %d names", clip(item), max(limit, 0))
 		}
 		for v := a; v <= b; v++ {
 			s := strconv.FormatUint(v, 10)
-			if pad := len(lo) - len(s); pad > 0 && lo[0] == '0' {
-				s = strings.Repeat("0", pad) + s
+			if pad := len(lo) - len(s); pad > 0 {
+				s = strings.Repeat("0", min(pad, maxHostName)) + s
 			}
-			for _, t := range tails {
-				all = append(all, item[:open]+s+t)
-			}
+			out = append(out, s)
 		}
 	}
-	return all, nil
-}
-
-// countRanges is how many numbers the ranges hold, as far as they can be read.
-func countRanges(ranges []string) int {
-	n := 0
-	for _, r := range ranges {
-		lo, hi, ranged := strings.Cut(r, "-")
-		a, errA := strconv.ParseUint(lo, 10, 32)
-		b, errB := strconv.ParseUint(hi, 10, 32)
-		if ranged && errA == nil && errB == nil && b > a {
-			n += int(b - a)
-		}
-		n++
-	}
-	return n
+	return out, nil
 }
 
 // CompressHosts is the inverse of ExpandHosts: neighbours that differ only in the number at their end, or before their

@@ -184,6 +184,8 @@ type Fabric struct {
 	Kind    FabricKind
 	NICRate units.Bandwidth // used where a NIC states none; 0 unknown
 	Tiers   []Tier
+	// SHARP says that the switches reduce (InfiniBand SHARP) and that NCCL's plugin for it is loaded.
+	SHARP bool
 	// NVSwitches names the switches that each rack with NVLink between its nodes has outside its nodes.
 	NVSwitches []string
 }

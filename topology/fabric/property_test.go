@@ -46,7 +46,7 @@ func TestAnyHostListExpands(t *testing.T) {
 			}
 			expr, want = append(expr, item), append(want, names...)
 		}
-		got, err := expand(strings.Join(expr, ","), maxHosts)
+		got, err := topology.ExpandHostsUpTo(strings.Join(expr, ","), maxHosts)
 		if err != nil || !slices.Equal(got, want) {
 			r.Fatalf("%s: %v, %v; want %v", strings.Join(expr, ","), got, err, want)
 		}

@@ -166,3 +166,11 @@ func lines(data []byte, f func(n int, line string)) {
 		f(n, string(bytes.TrimSuffix(line, []byte("\r"))))
 	}
 }
+
+// clip shortens a string for a message.
+func clip(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "..."
+	}
+	return s
+}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"rankmap/topology"
 )
 
 func TestExpand(t *testing.T) {
@@ -13,7 +15,7 @@ func TestExpand(t *testing.T) {
 		{"a", "a"}, {"a,b", "a b"}, {"n[1-3]", "n1 n2 n3"}, {"n[008-010]", "n008 n009 n010"}, {"n[9-11]", "n9 n10 n11"}, {"n[1,3,5-6]x", "n1x n3x n5x n6x"},
 		{"r[1-2]n[01-02],login", "r1n01 r1n02 r2n01 r2n02 login"}, {"switch.1.[1-2]", "switch.1.1 switch.1.2"}, {" a , b ,", "a b"}, {"", ""},
 	} {
-		got, err := expand(tc.list, maxHosts)
+		got, err := topology.ExpandHostsUpTo(tc.list, maxHosts)
 		if err != nil || strings.Join(got, " ") != tc.want {
 			t.Errorf("%q: %q, %v; want %q", tc.list, got, err, tc.want)
 		}
@@ -22,7 +24,7 @@ func TestExpand(t *testing.T) {
 		{"n[1-3", "never closed"}, {"n1-3]", "] without ["}, {"n[3-1]", "runs backwards"}, {"n[a-b]", "no number or range"}, {"n[]", "no number or range"}, {"n[1-[2]]", "[ inside ["},
 		{"n[1-9999999]", "more than 1048576 names"}, {"a[1-2000]b[1-2000]", "more than"}, {strings.Repeat("x", 300), "more than 255 bytes"}, {"n[-1]", "no number or range"},
 	} {
-		if _, err := expand(tc.list, maxHosts); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := topology.ExpandHostsUpTo(tc.list, maxHosts); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%.20q: error %v, want %q", tc.list, err, tc.want)
 		}
 	}

@@ -48,7 +48,7 @@ func newTree(n *notes, source string) *tree {
 
 // expand expands a host list against the file's budget of names and reports errors at a line.
 func (t *tree) expand(line int, list string) []string {
-	got, err := expand(list, t.left)
+	got, err := topology.ExpandHostsUpTo(list, t.left)
 	if err != nil {
 		t.fail(line, "host list %v", err)
 		return nil
@@ -59,7 +59,7 @@ func (t *tree) expand(line int, list string) []string {
 
 // switches expands a list of switch names.
 func (t *tree) switches(line int, list string) []string {
-	got, err := expand(list, min(t.left, maxSwitches))
+	got, err := topology.ExpandHostsUpTo(list, min(t.left, maxSwitches))
 	if err != nil {
 		t.fail(line, "switch list %v", err)
 		return nil
