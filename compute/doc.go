@@ -15,6 +15,9 @@
 // clock; Options.Sustained is that factor. It belongs to a machine (power cap, cooling), applies to prefill and training,
 // and every estimate that used it says so.
 //
+// Where libraries hold several kernels for the same work a plan takes the fastest (experts.go). docs/compute-model.md has the
+// forms, what they were fitted to, and their limits.
+//
 // It does not know collectives, layers or steps: planner/step adds up. Pricing allocates nothing and may be used from
 // many goroutines.
 package compute

@@ -12,7 +12,12 @@ import (
 
 // families orders generations by the design of their kernels: before Hopper (mma from registers), Hopper (wgmma, bulk
 // copies), Blackwell and later (tensor memory).
-var families = map[string]int{"volta": 0, "turing": 0, "ampere": 0, "ada": 0, "hopper": 1, "blackwell": 2, "rubin": 2}
+var families = map[string]int{
+	"volta": 0, "turing": 0, "ampere": 0, "ada": 0, "hopper": 1, "blackwell": tensorMemory, "rubin": tensorMemory,
+}
+
+// tensorMemory is the newest family.
+const tensorMemory = 2
 
 // familyOf places a GPU; an unknown generation counts as the newest. Compute capability 12.x is called Blackwell but has
 // neither wgmma nor tensor memory: its kernels are those of the first family.
@@ -23,7 +28,7 @@ func familyOf(g *hardware.GPU) int {
 	if f, ok := families[g.Generation]; ok {
 		return f
 	}
-	return 2
+	return tensorMemory
 }
 
 // Fitting is the source of a family estimate: a fitted GPU.
@@ -32,9 +37,10 @@ type Fitting struct {
 	Kernels *hardware.Kernels
 }
 
-// Estimated derives the kernel parameters of a GPU that no table measured: for every record the median over the fitted
-// GPUs of its family, or of the nearest family that has the record; times scale with the clock (they are cycles),
-// efficiencies stay. The interval widens to the error of predicting one fitted system from the others, at least. GPUs of
+// Estimated derives the kernel parameters of a GPU that no table measured: every record from its sister, the fitted GPU
+// of the same generation with as many SMs (B300 of B200, GB300 of GB200); where there is none or it lacks the record, the
+// median over the fitted GPUs of its family, or of the nearest family that has the record. Times scale with the clock
+// (they are cycles), efficiencies stay. The interval widens to the error of predicting one fitted system from the others, at least. GPUs of
 // an unknown generation count as the newest.
 func Estimated(g *hardware.GPU, from []Fitting) (*hardware.Kernels, error) {
 	fam := familyOf(g)
@@ -55,7 +61,7 @@ func Estimated(g *hardware.GPU, from []Fitting) (*hardware.Kernels, error) {
 	for _, name := range []string{"plain", "trtllm"} {
 		fw := &hardware.Framework{
 			GEMM: map[string]hardware.Launch{}, Prefill: map[string]hardware.Prefill{}, Decode: map[string]hardware.Decode{},
-			MLAPrefill: map[string]hardware.MLAPrefill{}, MLADecode: map[string]hardware.MLADecode{}, MoE: map[string]hardware.MoE{},
+			MLAPrefill: map[string]hardware.MLAPrefill{}, MLADecode: map[string]hardware.MLADecode{}, MoE: map[string]hardware.MoE{}, MoEFast: map[string]hardware.MoE{},
 		}
 		have := false
 		for _, f := range fitted {
@@ -82,6 +88,14 @@ func Estimated(g *hardware.GPU, from []Fitting) (*hardware.Kernels, error) {
 		derive(&d, fw.MLAPrefill, func(k *hardware.Kernels) map[string]hardware.MLAPrefill { return in(k).MLAPrefill })
 		derive(&d, fw.MLADecode, func(k *hardware.Kernels) map[string]hardware.MLADecode { return in(k).MLADecode })
 		derive(&d, fw.MoE, func(k *hardware.Kernels) map[string]hardware.MoE { return in(k).MoE })
+		d.asSister(fw.MoE, in)
+		if fam == tensorMemory { // the fused kernels are written for it
+			derive(&d, fw.MoEFast, func(k *hardware.Kernels) map[string]hardware.MoE { return in(k).MoEFast })
+			for k, r := range fw.MoEFast { // as above
+				r.Mix = ""
+				fw.MoEFast[k] = r
+			}
+		}
 		out.Frameworks[name] = fw
 	}
 	names := make([]string, 0, len(used))
@@ -89,7 +103,7 @@ func Estimated(g *hardware.GPU, from []Fitting) (*hardware.Kernels, error) {
 		names = append(names, n)
 	}
 	sort.Strings(names)
-	out.Estimate = "no measurements: medians over " + strings.Join(names, ", ") + ", times scaled by the clock"
+	out.Estimate = "no measurements: from " + strings.Join(names, ", ") + ", times scaled by the clock"
 	out.Source = "family rule over the records of " + strings.Join(names, ", ")
 	return out, nil
 }
@@ -109,6 +123,46 @@ func (d *deriver) gpu(system string) *hardware.GPU {
 		}
 	}
 	return d.g
+}
+
+// sister says whether a fitted GPU is of the same generation with as many SMs.
+func (d *deriver) sister(system string) bool {
+	g := d.gpu(system)
+	return g.Generation == d.g.Generation && g.SMs == d.g.SMs && familyOf(g) == d.fam
+}
+
+// asSister drops the expert layers of types that the sister has no record of, so that such a type stands on the same near type
+// on both and the newer GPU does not come out slower.
+func (d *deriver) asSister(moe map[string]hardware.MoE, in func(*hardware.Kernels) *hardware.Framework) {
+	known := map[string]bool{}
+	for _, f := range d.from {
+		if d.sister(f.GPU.System) {
+			for k := range in(f.Kernels).MoE {
+				known[k] = true
+			}
+		}
+	}
+	for k := range moe {
+		if len(known) > 0 && !known[k] {
+			delete(moe, k)
+		}
+	}
+}
+
+// sistersOf keeps the sisters' records, or all where there are none.
+func sistersOf[T any](d *deriver, recs []T, scale []float64, names []string) ([]T, []float64, []string) {
+	var r []T
+	var s []float64
+	var n []string
+	for i := range recs {
+		if d.sister(names[i]) {
+			r, s, n = append(r, recs[i]), append(s, scale[i]), append(n, names[i])
+		}
+	}
+	if len(r) == 0 {
+		return recs, scale, names
+	}
+	return r, s, n
 }
 
 // derive fills out with one median record a key.
@@ -142,6 +196,7 @@ func derive[T any](d *deriver, out map[string]T, of func(*hardware.Kernels) map[
 				scale = append(scale, f.GPU.BoostGHz/d.g.BoostGHz)
 			}
 		}
+		recs, scale, names = sistersOf(d, recs, scale, names)
 		for _, n := range names {
 			d.used[n] = true
 		}
@@ -151,7 +206,7 @@ func derive[T any](d *deriver, out map[string]T, of func(*hardware.Kernels) map[
 		}
 		w.sister = -1
 		for i, n := range names {
-			if g := d.gpu(n); g.Generation == d.g.Generation && g.SMs == d.g.SMs {
+			if d.sister(n) {
 				w.sister = i
 			}
 		}

@@ -20,7 +20,7 @@ func FitSystem(g *hardware.GPU, rows []measured.OpRow, held func(*measured.OpRow
 	fw := &hardware.Framework{
 		About: "TensorRT-LLM kernels and launches", GEMM: map[string]hardware.Launch{}, Prefill: map[string]hardware.Prefill{},
 		Decode: map[string]hardware.Decode{}, MLAPrefill: map[string]hardware.MLAPrefill{}, MLADecode: map[string]hardware.MLADecode{},
-		MoE: map[string]hardware.MoE{}, Small: smallKernels,
+		MoE: map[string]hardware.MoE{}, MoEFast: map[string]hardware.MoE{}, Small: smallKernels,
 	}
 	k.Frameworks = map[string]*hardware.Framework{DefaultFramework: fw}
 	say := func(kind, key string, form, f hardware.Fit) hardware.Fit {
@@ -44,11 +44,24 @@ func FitSystem(g *hardware.GPU, rows []measured.OpRow, held func(*measured.OpRow
 			k.GEMM[key], fw.GEMM[key] = rec, l
 		}
 		if in, out := set.of(model.MoE, key); len(in) >= minRows {
+			if fused(g, t) {
+				if own, fast, ok := fitTwoKernels(g, t, in, out, func(f hardware.Fit) { say("moe fast", key, f, f) }); ok {
+					price := mixedPrice(g, t, own, &fast, in)
+					own.Fit = say("moe", key, score(out, price), score(out, price))
+					fw.MoE[key], fw.MoEFast[key] = own, fast
+					continue
+				}
+			}
 			rec, ok := moeFromNear(g, t, fw.MoE, in)
 			if !ok {
 				rec = fitMoE(g, t, in)
+				if odd := oddFactor(g, t, rec, in); odd > 1 { // away with those rows, then their factor on the better form
+					rec = fitMoE(g, t, without(in))
+					rec.Odd = oddFactor(g, t, rec, in)
+				}
 			}
 			x := newMoE(g, t, rec, 1)
+			x.odd = rec.Odd
 			price := func(s *Sample) float64 { return timeMoE(&x, s) }
 			form := score(out, price)
 			x.grid = gridFor(moeAxes, in, price)
@@ -106,7 +119,7 @@ func FitSystem(g *hardware.GPU, rows []measured.OpRow, held func(*measured.OpRow
 			fw.MLADecode[key] = rec
 		}
 	}
-	SetPlain(k)
+	SetPlain(g, k)
 	return k
 }
 

@@ -1,6 +1,9 @@
 package compute
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // gridPoint is one residual of a form: ln(measured/form) at the coordinates of the grid, with the weight of its row.
 type gridPoint struct {
@@ -78,6 +81,19 @@ func gridFor(axes [][]float64, fit []Sample, price func(*Sample) float64) *Grid 
 		g.vals[i] = math.Round(math.Max(-127, math.Min(127, v/unit))) * unit
 	}
 	return g
+}
+
+// on adds the correction of an earlier grid with the same knots, the text form of which is old; any other is left out.
+func (g *Grid) on(old string, dims int) *Grid {
+	before, err := gridOf(old, dims)
+	if err != nil || before == nil || !slices.EqualFunc(before.knots, g.knots, slices.Equal[[]float64]) {
+		return g
+	}
+	sum := &Grid{knots: g.knots, vals: slices.Clone(g.vals)}
+	for i, v := range before.vals {
+		sum.vals[i] += v
+	}
+	return sum
 }
 
 // row is one squared term w (v.x[at])^2 of the objective.

@@ -42,8 +42,9 @@ type Model struct {
 	mlaPre     [numAttnKeys]mlaPrefill
 	mlaDec     [numAttnKeys]mlaDecode
 	moes       [numTypes]moe
-	small, ibw float64 // seconds a small kernel, seconds a byte
-	iflop      float64 // seconds a FLOP of small operations that compute: scans, indexers
+	rivals     [numTypes][]moe // other kernels that run the same experts: a plan takes the fastest
+	small, ibw float64         // seconds a small kernel, seconds a byte
+	iflop      float64         // seconds a FLOP of small operations that compute: scans, indexers
 	hopper     bool
 }
 
@@ -94,7 +95,7 @@ func New(gpu *hardware.GPU, kernels *hardware.Kernels, o Options) (*Model, error
 	m.iflop = 1 / (smallEC * m.sustained * gpu.Peak("bf16"))
 	errs = append(errs, m.matrices(kernels, fw)...)
 	errs = append(errs, m.attention(fw, o.Table)...)
-	errs = append(errs, m.experts(fw)...)
+	errs = append(errs, m.experts(fw, o)...)
 	m.markLent(own)
 	return m, errors.Join(errs...)
 }
@@ -106,7 +107,7 @@ func withKernels(fw, base *hardware.Framework) *hardware.Framework {
 	}
 	out := *fw
 	if len(out.MoE) == 0 {
-		out.MoE = base.MoE
+		out.MoE, out.MoEFast = base.MoE, base.MoEFast
 	}
 	if len(out.MLAPrefill) == 0 {
 		out.MLAPrefill = base.MLAPrefill
@@ -122,6 +123,9 @@ func (m *Model) markLent(own *hardware.Framework) {
 	for i := range m.moes {
 		if len(own.MoE) == 0 {
 			m.moes[i].flags |= LentKernels
+			for j := range m.rivals[i] {
+				m.rivals[i][j].flags |= LentKernels
+			}
 		}
 	}
 	for i := range numAttnKeys {

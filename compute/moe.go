@@ -13,9 +13,12 @@ type moe struct {
 	tile       [len(moeTiles)]float64
 	tw, p      float64
 	t0, te, tr float64
+	odd        float64 // factor on three-fold local experts, above 1 in tables only
 	w, act     float64 // bytes a weight; bytes of a quantized activation
 	imem, iact float64
 	ok         bool
+	gated      bool  // runs experts with a gate matrix only
+	mix        *Grid // of a fused kernel: from its price to that of a table's row, which may be of the other kernel
 	grid       *Grid
 	band       band
 	flags      Flags
@@ -75,5 +78,12 @@ func (a *moe) time(s *moeShape) parts {
 	if a.grid != nil {
 		p.total *= a.grid.factor(s.coords())
 	}
+	if a.odd > 1 && threefold(s.local) {
+		p.total *= a.odd
+	}
 	return p
 }
+
+// threefold says whether a GPU holds 3, 6 or 12 experts: the library of the Hopper tables has no tuned kernel for them and
+// falls back to one several times slower. Other libraries do not, so plans only carry a flag.
+func threefold(local float64) bool { return local == 3 || local == 6 || local == 12 }

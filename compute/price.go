@@ -176,7 +176,7 @@ func (m *Model) priceMoE(op *model.ComputeOp, l Load) (Estimate, error) {
 		return Estimate{}, fmt.Errorf("%s: no parameters for %s expert layers on %s in %s", op.Name, op.DType, m.gpu.System, m.framework)
 	}
 	local := (op.Experts + op.EP - 1) / op.EP
-	f := x.flags
+	f := Flags(0)
 	if local&(local-1) != 0 {
 		f |= OddExperts
 	}
@@ -184,6 +184,7 @@ func (m *Model) priceMoE(op *model.ComputeOp, l Load) (Estimate, error) {
 		f |= ManyRanks
 	}
 	s := shapeOf(op, l)
-	p := x.time(&s)
-	return m.finish(p.times(backward(op, moeBackward)), x.band, f), nil
+	p, k := m.fastest(op, &s, t)
+	f |= k.flags
+	return m.finish(p.times(backward(op, moeBackward)), k.band, f), nil
 }

@@ -149,39 +149,3 @@ func (m *Model) attention(fw *hardware.Framework, table bool) []error {
 	}
 	return errs
 }
-
-func (m *Model) experts(fw *hardware.Framework) []error {
-	var errs []error
-	for t := range numTypes {
-		rec, flags, from := hardware.MoE{}, WeightOnly, bf16
-		ok := false
-		for i, c := range near[t] {
-			if r, has := fw.MoE[types[c].name]; has && m.gpu.Peak(types[c].peak) > 0 {
-				rec, from, flags, ok = r, c, 0, true
-				if i > 0 {
-					flags = NearType
-				}
-				break
-			}
-		}
-		if !ok {
-			if rec, ok = fw.MoE["bf16"]; !ok {
-				continue
-			}
-		}
-		x := newMoE(m.gpu, from, rec, m.sustained)
-		x.w = types[t].weight
-		if t == nvfp4 && flags == 0 {
-			flags = MixedKernels
-		}
-		x.flags, x.band = flags, bandOf(rec.Fit)
-		if rec.Grid != "" {
-			var err error
-			if x.grid, err = ParseGrid(rec.Grid, 4); err != nil {
-				errs = append(errs, fmt.Errorf("moe %s of %s: %w", types[t].name, m.gpu.System, err))
-			}
-		}
-		m.moes[t] = x
-	}
-	return errs
-}

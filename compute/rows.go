@@ -88,6 +88,10 @@ const HeldOutShare = 5
 // is held out on every system and for every type.
 func HeldOut(r *measured.OpRow) bool { return shapeHash(r, "")%HeldOutShare == 0 }
 
+// FirstHalf says whether a row is of the half of a table that a calibration may see when the other half tests it: by a hash
+// of the shape that has nothing to do with HeldOut's.
+func FirstHalf(r *measured.OpRow) bool { return shapeHash(r, "half")%2 == 0 }
+
 // shapeHash hashes the sizes of a row, whatever its system, type and time.
 func shapeHash(r *measured.OpRow, salt string) uint32 {
 	h := fnv.New32a()

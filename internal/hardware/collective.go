@@ -81,25 +81,43 @@ type CustomAllReduce struct {
 //	"low_latency_nodes": B, C (a doubling of the nodes), E (of a GPU's NIC), P
 //	"normal_nodes": B0, C, R, E, X, P, A, C0
 type DispatchKernel struct {
-	Mode   string  `yaml:"mode"`
-	Phase  string  `yaml:"phase"`            // "dispatch", "combine", ...
-	Kernel string  `yaml:"kernel,omitempty"` // "NVLinkOneSided", ...
-	B      float64 `yaml:"b,omitempty"`      // us
-	CE     float64 `yaml:"cE,omitempty"`     // us an expert
-	Tok    float64 `yaml:"tok,omitempty"`    // us a token and SM, at hidden 4096
-	SMR    float64 `yaml:"smr,omitempty"`    // GB/s an SM
-	B0     float64 `yaml:"b0,omitempty"`     // us
-	B1     float64 `yaml:"b1,omitempty"`     // us at hidden 4096
-	R      float64 `yaml:"r,omitempty"`      // GB/s an SM
-	C      float64 `yaml:"c,omitempty"`      // us a doubling of the ranks
-	E4     float64 `yaml:"e4,omitempty"`     // efficiency to 4 ranks
-	E      float64 `yaml:"e"`                // efficiency
-	P      float64 `yaml:"p"`                // overlap
-	A      float64 `yaml:"a,omitempty"`      // ranks' worth of volume that goes out whatever the routing
-	C0     float64 `yaml:"c0,omitempty"`     // bytes a copy besides the hidden state
-	X      float64 `yaml:"x,omitempty"`      // over nodes: power of the nodes with which the NICs' efficiency falls
-	Points int     `yaml:"points"`
-	Bands  []Band  `yaml:"bands"` // 80 % intervals by the bf16 bytes of a rank's tokens
+	Mode     string           `yaml:"mode"`
+	Phase    string           `yaml:"phase"`            // "dispatch", "combine", ...
+	Kernel   string           `yaml:"kernel,omitempty"` // "NVLinkOneSided", ...
+	B        float64          `yaml:"b,omitempty"`      // us
+	CE       float64          `yaml:"cE,omitempty"`     // us an expert
+	Tok      float64          `yaml:"tok,omitempty"`    // us a token and SM, at hidden 4096
+	SMR      float64          `yaml:"smr,omitempty"`    // GB/s an SM
+	B0       float64          `yaml:"b0,omitempty"`     // us
+	B1       float64          `yaml:"b1,omitempty"`     // us at hidden 4096
+	R        float64          `yaml:"r,omitempty"`      // GB/s an SM
+	C        float64          `yaml:"c,omitempty"`      // us a doubling of the ranks
+	E4       float64          `yaml:"e4,omitempty"`     // efficiency to 4 ranks
+	E        float64          `yaml:"e"`                // efficiency
+	P        float64          `yaml:"p"`                // overlap
+	A        float64          `yaml:"a,omitempty"`      // ranks' worth of volume that goes out whatever the routing
+	C0       float64          `yaml:"c0,omitempty"`     // bytes a copy besides the hidden state
+	X        float64          `yaml:"x,omitempty"`      // over nodes: power of the nodes with which the NICs' efficiency falls
+	Local    *LocalCorrection `yaml:"local,omitempty"`  // what the form misses
+	Points   int              `yaml:"points"`
+	MaxNodes int              `yaml:"maxNodes,omitempty"` // most nodes measured
+	Bands    []Band           `yaml:"bands"`              // 80 % intervals by the bf16 bytes of a rank's tokens
+}
+
+// LocalCorrection is ln(measured/form) of an exchange over log2 of a rank's tokens: piecewise linear between knots, constant
+// beyond its ends, at each knot linear in some factors of the shape.
+type LocalCorrection struct {
+	Log2    []float64     `yaml:"log2,flow"`
+	Mean    []float64     `yaml:"mean,flow"`
+	Factors []LocalFactor `yaml:"factors,omitempty"`
+}
+
+// LocalFactor is what one factor of the shape adds at each knot, by log2 of the factor; Low and High are the range measured.
+type LocalFactor struct {
+	Name  string    `yaml:"name"` // "sms", "copies", "topk", "hidden"
+	Low   float64   `yaml:"low"`
+	High  float64   `yaml:"high"`
+	Slope []float64 `yaml:"slope,flow"`
 }
 
 // Curve is ln(measured/physical) of one operation, group size, type class and library over log2(bytes): piecewise linear,

@@ -28,7 +28,10 @@ type Framework struct {
 	MLAPrefill map[string]MLAPrefill `yaml:"mlaPrefill,omitempty"`
 	MLADecode  map[string]MLADecode  `yaml:"mlaDecode,omitempty"`
 	MoE        map[string]MoE        `yaml:"moe,omitempty"`
-	Small      Small                 `yaml:"small"`
+	// MoEFast is a second kernel of the same library for expert layers, one fused launch instead of a chain of them; a
+	// deployment runs whichever is faster. By compute type, gated experts only.
+	MoEFast map[string]MoE `yaml:"moeFast,omitempty"`
+	Small   Small          `yaml:"small"`
 	// DecodeTable holds parameters that describe the measured table only, where its kernel choice or memory layout is
 	// not what a deployment runs; Decode is what plans use.
 	DecodeTable map[string]Decode `yaml:"decodeTable,omitempty"`
@@ -145,6 +148,8 @@ type MoE struct {
 	P    float64 `yaml:"p"`            // overlap
 	TR   float64 `yaml:"tr,omitempty"` // ns a (token, expert) pair of the whole expert-parallel group: routing
 	Grid string  `yaml:"grid,omitempty"`
+	Odd  float64 `yaml:"odd,omitempty"` // factor on 3, 6 and 12 local experts in the table's library; 0 = none
+	Mix  string  `yaml:"mix,omitempty"` // of a fused kernel: grid from its time to that of a table that mixes it with another
 	Fit  Fit     `yaml:"fit,omitempty"`
 }
 

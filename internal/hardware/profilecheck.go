@@ -63,6 +63,9 @@ func (p *CollectiveProfile) check(name string) error {
 	for i := range p.Curves {
 		p.Curves[i].check(&l, fmt.Sprintf("%s: curves[%d]", name, i))
 	}
+	for i := range p.Dispatch {
+		p.Dispatch[i].Local.check(&l, fmt.Sprintf("%s: dispatch[%d]: local", name, i))
+	}
 	for i, b := range p.Bands {
 		if !finite(b.Low) || !finite(b.High) || b.Low > b.High || b.Low < -10 || b.High > 10 || !slices.Contains([]string{"small", "mid", "large"}, b.Size) {
 			l.addf("%s: bands[%d]: want low <= high within -10..10 and size small, mid or large", name, i)
@@ -81,6 +84,25 @@ func (c *Curve) check(l *problemList, at string) {
 			l.addf("%s: point %d: want rising log2 and finite r within -10..10", at, i)
 			return
 		}
+	}
+}
+
+// check refuses a correction that cannot be evaluated; nil is none.
+func (c *LocalCorrection) check(l *problemList, at string) {
+	if c == nil {
+		return
+	}
+	bad := len(c.Log2) == 0 || len(c.Log2) > 1000 || len(c.Mean) != len(c.Log2) || len(c.Factors) > 20
+	for i := range c.Log2 {
+		bad = bad || !finite(c.Log2[i]) || i > 0 && c.Log2[i] <= c.Log2[i-1]
+	}
+	values := slices.Clone(c.Mean)
+	for _, f := range c.Factors {
+		bad = bad || len(f.Slope) != len(c.Log2) || !finite(f.Low) || !finite(f.High) || f.Low > f.High
+		values = append(values, f.Slope...)
+	}
+	if bad || slices.ContainsFunc(values, func(v float64) bool { return !finite(v) || v < -10 || v > 10 }) {
+		l.addf("%s: want rising log2, as many mean and slope as log2, all finite and within -10..10", at)
 	}
 }
 

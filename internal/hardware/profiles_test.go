@@ -190,3 +190,20 @@ func FuzzReadCollective(f *testing.F) {
 		}
 	})
 }
+
+// A correction of an exchange that cannot be evaluated is refused.
+func TestLocalCorrectionIsChecked(t *testing.T) {
+	const head = "system: x\nlink: nvlink\nlinkGBps: 100\nsource: s\n"
+	for name, local := range map[string]string{
+		"short mean":   "{log2: [0, 1], mean: [0]}",
+		"short slope":  "{log2: [0, 1], mean: [0, 0], factors: [{name: sms, low: 0, high: 1, slope: [1]}]}",
+		"falling":      "{log2: [1, 0], mean: [0, 0]}",
+		"no knot":      "{log2: [], mean: []}",
+		"not a number": "{log2: [0, 1], mean: [0, .nan]}",
+	} {
+		fsys := fstest.MapFS{"hardware/x.collective.yaml": {Data: []byte(head + "dispatch:\n  - {mode: normal, phase: combine, e: 1, p: 1, points: 1, bands: [], local: " + local + "}\n")}}
+		if _, err := LoadProfiles(fsys); err == nil || !strings.Contains(err.Error(), "dispatch[0]: local: want rising log2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -70,7 +70,7 @@ func run(data, configs, only string) error {
 		if data == "" || only != "" && s != only {
 			k, err := hardware.LoadKernels(os.DirFS(configs), s)
 			if err == nil && k.Estimate == "" {
-				compute.SetPlain(k)
+				compute.SetPlain(g, k)
 				fitted = append(fitted, compute.Fitting{GPU: g, Kernels: k})
 			}
 			continue
@@ -78,9 +78,18 @@ func run(data, configs, only string) error {
 		if len(rows[s]) == 0 {
 			continue
 		}
-		fitted = append(fitted, compute.Fitting{GPU: g, Kernels: compute.FitSystem(g, rows[s], compute.HeldOut, os.Stderr)})
+		k, err := settled(compute.FitSystem(g, rows[s], compute.HeldOut, os.Stderr))
+		if err != nil {
+			return err
+		}
+		fitted = append(fitted, compute.Fitting{GPU: g, Kernels: k})
 	}
 	compute.Borrow(fitted)
+	for i := range fitted {
+		if fitted[i].Kernels, err = settled(fitted[i].Kernels); err != nil {
+			return err
+		}
+	}
 	for _, s := range catalog.Systems() {
 		g, err := catalog.GPU(s)
 		if err != nil {
@@ -104,21 +113,39 @@ func run(data, configs, only string) error {
 	return nil
 }
 
-// write prints records with four significant digits.
+// write puts records into a file.
 func write(name string, k *hardware.Kernels) error {
+	b, err := encode(k)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, b, 0o644)
+}
+
+// settled is k as a reader of its file will see it, so that what is derived from a fresh fit and from the file is the same
+// to the last digit.
+func settled(k *hardware.Kernels) (*hardware.Kernels, error) {
+	b, err := encode(k)
+	if err != nil {
+		return nil, err
+	}
+	out := new(hardware.Kernels)
+	return out, yaml.Unmarshal(b, out)
+}
+
+// encode prints records with four significant digits.
+func encode(k *hardware.Kernels) ([]byte, error) {
 	var n yaml.Node
 	if err := n.Encode(k); err != nil {
-		return err
+		return nil, err
 	}
 	trim(&n)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Kernel parameters of %s. Written by internal/tools/fitkernels; see compute/ for the forms.\n", k.System)
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(&n); err != nil {
-		return err
-	}
-	return os.WriteFile(name, b.Bytes(), 0o644)
+	err := e.Encode(&n)
+	return b.Bytes(), err
 }
 
 // trim shortens floats and puts each record on a line of its own.

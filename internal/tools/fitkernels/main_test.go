@@ -75,3 +75,34 @@ func TestRunNeedsItsFolders(t *testing.T) {
 		t.Errorf("an empty catalogue: %v", err) // nothing to do
 	}
 }
+
+// TestSettledIsStable: what a reader of a file sees gives the same file again, and estimates from it the same estimates, so
+// that a second run without tables changes no digit.
+func TestSettledIsStable(t *testing.T) {
+	k, err := hardware.LoadKernels(configs.FS, "h200_sxm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := k.GEMM["bf16"]
+	r.EC, r.LK = 0.7123456789, 1.23456789
+	k.GEMM["bf16"] = r
+	once, err := settled(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice, err := settled(once)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := encode(once)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := encode(twice)
+	if err != nil || string(a) != string(b) {
+		t.Errorf("%d and %d bytes, %v", len(a), len(b), err)
+	}
+	if got := once.GEMM["bf16"]; got.EC != 0.7123 || got.LK != 1.235 {
+		t.Errorf("%+v", got)
+	}
+}
