@@ -18,12 +18,16 @@ const (
 	oneShotEight  = 256 << 10 // bytes: the same on up to 8
 	customLimit   = 8 << 20   // bytes: NCCL from here
 	maxCustomRank = 8
+	symmetric     = "symm" // PyTorch's symmetric-memory kernels: called for by name, at any size
+	symmetricOn   = 2      // ranks on which they were measured
 )
 
 // CustomKernel names the kernel that a framework takes where the switch does not reduce: "one-shot", "two-shot", or "nccl" beyond
 // its limit.
 func CustomKernel(framework string, n int, s units.Bytes) string {
 	switch {
+	case framework == symmetric && n >= 2 && n <= maxCustomRank:
+		return "two-shot" // or one-shot: customRoute takes the faster
 	case n < 2 || n > maxCustomRank || s > customLimit || (s == customLimit && framework == "vllm"):
 		return "nccl"
 	case n == 2, n <= 4 && s < oneShotFour, s < oneShotEight:
@@ -93,7 +97,11 @@ func CustomAllReduce(profiles *hardware.Profiles, system, framework, version str
 		if math.IsNaN(us) {
 			pr := NewPredictor(Resolve(profiles, p))
 			us = pr.hybrid(0, n, float64(s), false, pr.minor)
-			b := newBandTable(p.Bands, prov)[0][classOf(s)]
+			name := prov.String()
+			if prov == Measured {
+				name = "version" // which NCCL the framework brings is not stated
+			}
+			b := namedBandTable(p.Bands, name, prov)[0][classOf(s)]
 			low, high = b.low, b.high
 		}
 		if launch == Eager {

@@ -7,8 +7,30 @@ import (
 
 	"rankmap/internal/hardware"
 	"rankmap/internal/measured"
+	"rankmap/internal/parallel"
 	"rankmap/internal/units"
+	"rankmap/topology"
 )
+
+// PyTorch's symmetric-memory kernels: the measured two H200 within a tenth, other group sizes flagged, never faster than the wire.
+func TestSymmetricMemory(t *testing.T) {
+	ps := profiles(t)
+	for _, c := range []struct {
+		bytes units.Bytes
+		us    float64
+		kind  string
+	}{{8 << 10, 6.5, "one-shot"}, {16 << 20, 58, "two-shot"}} {
+		e, err := CustomAllReduce(ps, "h200_sxm", symmetric, "", 2, c.bytes, Graph)
+		if err != nil || math.Abs(e.Time.Micros()/c.us-1) > 0.1 || e.Algorithm != c.kind {
+			t.Errorf("%v: %v %s, %v; want about %v us", c.bytes, e.Time, e.Algorithm, err, c.us)
+		}
+	}
+	m := New(cluster(t, box("h200_sxm", 8, 18, 0), 1, topology.FabricUnknown), ps, Options{Kernels: symmetric})
+	e, err := m.Price(Request{Op: parallel.AllReduce, Bytes: 1 << 20, Members: ids(0, 1, 8)})
+	if err != nil || e.Protocol != symmetric || !strings.Contains(strings.Join(e.Flags, " "), "measured on 2 ranks only") {
+		t.Errorf("eight ranks: %+v, %v", e, err)
+	}
+}
 
 func TestCustomKernelFollowsTheFrameworksLimits(t *testing.T) {
 	for _, c := range []struct {

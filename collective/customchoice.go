@@ -69,7 +69,7 @@ func (c *customRoute) micros(s units.Bytes) (us float64, kernel string) {
 		return d.Micros(), kernel
 	}
 	one, two := oneShot(c.k, c.link, c.n, float64(s)), twoShot(c.k, c.link, c.n, float64(s))
-	if c.k.Kernel == "trtllm" { // its own tables pick the faster one
+	if c.k.Kernel == "trtllm" || c.k.Kernel == symmetric { // its own tables pick the faster one
 		if kernel = "two-shot"; one <= two {
 			kernel = "one-shot"
 		}
@@ -103,8 +103,8 @@ func (c *customRoute) rising(s units.Bytes, nccl float64) (us float64, kernel st
 // customSizes are the group sizes that the frameworks' kernels take.
 var customSizes = []int{2, 4, 6, 8}
 
-// Frameworks lists the values of Options.Kernels.
-func Frameworks() []string { return []string{"nccl", "vllm", "sglang", "trtllm"} }
+// Frameworks lists the values of Options.Kernels; "symm" is PyTorch's symmetric-memory all-reduce.
+func Frameworks() []string { return []string{"nccl", "vllm", "sglang", "trtllm", symmetric} }
 
 // customOf finds a framework's all_reduce for n ranks in a profile; false where it leaves the work to NCCL or was not measured.
 func customOf(p *hardware.CollectiveProfile, framework string, n int, version string) (customRoute, bool) {

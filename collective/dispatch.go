@@ -24,6 +24,16 @@ type Exchange struct {
 	// Nodes is how many NVLink domains the group spans evenly (0 and 1: one), NICGBps what one GPU's NICs bring, one way.
 	Nodes   int
 	NICGBps float64
+	// Even says that every token's experts sit on as many ranks as possible, as benchmarks route; otherwise routing is uniform.
+	Even bool
+}
+
+// copies is how many ranks a token goes to.
+func (x *Exchange) copies() float64 {
+	if x.Even {
+		return float64(min(x.Ranks, x.TopK))
+	}
+	return DistinctRanks(x.Ranks, x.TopK, x.Experts)
 }
 
 // payload is what a rank's tokens take in bf16; intervals go by it.
@@ -77,6 +87,16 @@ func normalMode(k *hardware.DispatchKernel, x *Exchange, link float64) float64 {
 	return pnorm(k.B0+k.B1*h/4096, w, k.P)
 }
 
+// oneSided is TensorRT-LLM's one-sided exchange, which writes into the peers' memory.
+const oneSided = "NVLinkOneSided"
+
+// nvlinkPut is the one-sided exchange over NVLink, us: what goes to other ranks, and beside it passes over the rank's own memory.
+func nvlinkPut(k *hardware.DispatchKernel, x *Exchange, link, bytes float64) float64 {
+	n := float64(x.Ranks)
+	token := float64(x.Tokens) * (float64(x.Hidden)*bytes + k.C0) / (1000 * link)
+	return pnorm(k.B+k.C*math.Log2(n), norm4(token*x.copies()*(n-1)/n/k.E, token*k.A), k.P)
+}
+
 // nvlinkMode is TensorRT-LLM's exchange over NVLink, us.
 func nvlinkMode(k *hardware.DispatchKernel, x *Exchange, link, bytes float64) float64 {
 	n := float64(x.Ranks)
@@ -123,10 +143,14 @@ func Dispatch(profiles *hardware.Profiles, system, mode, kernel string, x Exchan
 		}
 	}
 	if k != nil {
-		t := units.Micros(dispatchMicros(k, &x, p.LinkGBps, sms))
+		t := units.Micros(risingMicros(k, &x, p.LinkGBps, sms))
 		e := Estimate{Time: t, Algorithm: "p2p", Protocol: strings.TrimSuffix(mode, acrossNodes), Bottleneck: link, Provenance: prov}
 		b := kernelBand(k.Bands, "graph", x.payload())
 		e.P10, e.P90 = logBand{wide * b.low, wide * b.high}.interval(t)
+		if k.MaxNodes > 0 && x.Nodes > k.MaxNodes {
+			e.P10, e.P90 = beyondReach.interval(t)
+			e.Flags = append(e.Flags, fmt.Sprintf("extrapolated: %d nodes, measured up to %d; congestion beyond is not in the time", x.Nodes, k.MaxNodes))
+		}
 		if prov == Sibling || wide > 1 {
 			e.Flags = append(e.Flags, "no measurements of "+system+": priced like its sibling")
 		}
@@ -149,8 +173,8 @@ func dispatchKernel(p *hardware.CollectiveProfile, mode, kernel, phase string) *
 	return nil
 }
 
-// dispatchMicros evaluates the form of the kernel's mode.
-func dispatchMicros(k *hardware.DispatchKernel, x *Exchange, link float64, sms int) float64 {
+// formMicros evaluates the form of the kernel's mode, us.
+func formMicros(k *hardware.DispatchKernel, x *Exchange, link float64, sms int) float64 {
 	switch k.Mode {
 	case "low_latency":
 		return lowLatency(k, x, link, sms)
@@ -161,12 +185,20 @@ func dispatchMicros(k *hardware.DispatchKernel, x *Exchange, link float64, sms i
 	case "normal" + acrossNodes:
 		return normalModeNodes(k, x)
 	}
-	bytes := 2.0
-	switch {
-	case x.ValueBytes > 0:
-		bytes = x.ValueBytes
-	case x.Phase == "combine_low_precision":
-		bytes = 0.5
+	bytes := valueOf(x)
+	if k.Kernel == oneSided {
+		return nvlinkPut(k, x, link, bytes)
 	}
 	return nvlinkMode(k, x, link, bytes)
+}
+
+// valueOf is a value of the hidden state on the wire, bytes, for kernels that send the engine's own type.
+func valueOf(x *Exchange) float64 {
+	switch {
+	case x.ValueBytes > 0:
+		return x.ValueBytes
+	case x.Phase == "combine_low_precision":
+		return 0.5
+	}
+	return 2
 }

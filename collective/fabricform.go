@@ -18,12 +18,6 @@ const (
 // predicted to 35 % at the 90th percentile, 52 without.
 const hostBase = 5
 
-// endpointGBps is what rings and trees bring out of one endpoint, GB/s, however many NICs it has: their channels reach a limited
-// number of NICs. Racks of 72 GPUs with as many NICs of 50 GB/s each moved 408 GB/s out of each of two racks (all_reduce, where
-// NVLink is about as slow) and 386 to 406 out of each of twenty: eight NICs' worth (CoreWeave's published tables).
-// The cap was chosen with these rows in view and costs two racks 12 % where they were right before. Boxes with eight NICs stay below it. An all_to_all uses every NIC.
-const endpointGBps = 450
-
 // networkForm is a group over several nodes (NVLink domains) as the form sees it.
 type networkForm struct {
 	domainForm
@@ -31,13 +25,24 @@ type networkForm struct {
 	Nodes   int     // domains that the group touches
 	PerNode int     // ranks in one of them (the largest share when uneven)
 	NICGBps float64 // one way: all NICs of one domain that serve the group's ranks, after sharing
+	SHARP   bool    // the network's switches reduce
+	PAT     bool    // the library knows PAT
 }
 
-// Micros is the time of one collective on nw.Nodes x nw.PerNode ranks, in us. bytes follow nccl-tests.
+// Micros is the time of one collective on nw.Nodes x nw.PerNode ranks, in us, by the fastest way there is. bytes follow nccl-tests.
+func (nw *networkForm) Micros(op parallel.Op, bytes float64, oneByte bool) float64 {
+	t := nw.plain(op, bytes, oneByte)
+	if special, _, ok := nw.inNetwork(op, bytes); ok {
+		t = math.Min(t, special)
+	}
+	return t
+}
+
+// plain is the time by rings, trees and direct sends, us.
 //
 // Form: docs/collective-model.md, section 7. Broadcast and reduce run as a chain over the nodes, send/recv as one hop over one
 // GPU's NIC.
-func (nw *networkForm) Micros(op parallel.Op, bytes float64, oneByte bool) float64 {
+func (nw *networkForm) plain(op parallel.Op, bytes float64, oneByte bool) float64 {
 	N, g := nw.Nodes, nw.PerNode
 	n := N * g
 	if n < 2 {
@@ -55,7 +60,6 @@ func (nw *networkForm) Micros(op parallel.Op, bytes float64, oneByte bool) float
 		intra := bytes * float64(g-1) / float64(n) / (link * p.EA)
 		return lat + norm4(inter, intra)
 	}
-	nic = math.Min(nic, 1000*endpointGBps)
 	u, w := float64(n-1)/float64(n), 1.0
 	e := p.EAG
 	var lat float64
@@ -104,8 +108,7 @@ func (nw *networkForm) nicMicros(op parallel.Op, bytes float64) float64 {
 	case op == parallel.SendRecv:
 		return bytes / (nic / float64(g) * nw.Fabric.E)
 	}
-	nic = math.Min(nic, 1000*endpointGBps)
-	if op == parallel.AllReduce && N == 2 {
+	if op == parallel.AllReduce && (N == 2 || nw.SHARP) {
 		return bytes / (nic * nw.Fabric.E)
 	}
 	return wireBytes(op, n, bytes) / (nic * nw.Fabric.E)

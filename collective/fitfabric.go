@@ -13,8 +13,8 @@ import (
 // the systems' profiles; points of systems without one are left out. centre is the prior (zero: the RDMA default).
 func FitFabric(target hardware.FabricProfile, points []Point, profiles *hardware.Profiles, centre hardware.FabricParams) *hardware.FabricProfile {
 	p := target
-	// Endpoints with more NICs than the channels reach (racks) are bound by those channels: they are predicted, not fitted.
-	f := fabricProblem(slices.DeleteFunc(slices.Clone(points), func(pt Point) bool { return pt.NIC.GBps() > endpointGBps }), profiles)
+	// Racks are predicted, not fitted: what bounds their rings (channels, not NICs) is not in the form.
+	f := fabricProblem(slices.DeleteFunc(slices.Clone(points), func(pt Point) bool { return pt.NIC.GBps() > rackGBps }), profiles)
 	if centre.E > 0 {
 		f.centre = centre
 	}
@@ -26,6 +26,9 @@ func FitFabric(target hardware.FabricProfile, points []Point, profiles *hardware
 	p.Points, p.MaxRanks = len(f.points), reach(fabricProblem(points, profiles), &p.Params)
 	return &p
 }
+
+// rackGBps tells racks from nodes by their NICs: no node of today has more than sixteen of 400 Gb/s.
+const rackGBps = 800
 
 // offReach is the factor by which a group's median may miss before the form counts as not holding for it.
 const offReach = 1.5

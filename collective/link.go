@@ -100,7 +100,8 @@ func (m *Model) networkLink(rt *route, s *topology.Shape, prov *Provenance) (*ha
 		}
 	}
 	g := max(s.RanksPerEndpointMax, 1)
-	rt.net = &networkForm{domainForm: rt.pred.form, Fabric: &f.Params, Nodes: s.Endpoints, PerNode: g, NICGBps: nic}
+	rt.net = &networkForm{domainForm: rt.pred.form, Fabric: &f.Params, Nodes: s.Endpoints, PerNode: g, NICGBps: nic, PAT: rt.minor >= patSinceMinor,
+		SHARP: s.Fabric == topology.FabricInfiniBand && (m.opts.SHARP || m.cluster != nil && m.cluster.Fabric.SHARP) && !rt.oneByte}
 	*prov = max(*prov, Network)
 	if s.RanksPerEndpointMin < s.RanksPerEndpointMax {
 		rt.flag("uneven group: %d to %d ranks a node", s.RanksPerEndpointMin, s.RanksPerEndpointMax)

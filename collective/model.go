@@ -18,7 +18,9 @@ type Options struct {
 	Assume bool
 	// NoMulticast says that in-switch reduction is off (NCCL_NVLS_ENABLE=0, or a virtual machine without it).
 	NoMulticast bool
-	// Kernels names the framework ("vllm", "sglang", "trtllm") whose own all_reduce runs inside a node where it takes the size
+	// SHARP says that the switches between nodes reduce, where the cluster does not say so itself.
+	SHARP bool
+	// Kernels names the framework ("vllm", "sglang", "trtllm"; "symm" for PyTorch's symmetric memory) whose own all_reduce runs inside a node where it takes the size
 	// and the group; "" and "nccl" leave everything to NCCL. KernelVersion is the framework's, "" the newest measured.
 	Kernels, KernelVersion string
 }

@@ -33,6 +33,7 @@ type route struct {
 	bottleneck   string
 	flags        []string // of the route
 	misaligned   []string // the same with the warning on chunks
+	special      []string // the same with the word that the way across nodes is an estimate
 }
 
 // newRoute works a shape out.
@@ -93,6 +94,11 @@ func (m *Model) newRoute(key *routeKey) (*route, error) {
 	if s.Wiring == topology.NVLinkCubeMesh && s.PairBW == 0 && !s.PCIeUsed {
 		rt.flag("some pairs of members have no direct NVLink: all_to_all may take longer")
 	}
+	if rt.net != nil && rt.net.SHARP {
+		rt.special = append(slices.Clip(rt.flags), flagSHARP)
+	} else {
+		rt.special = append(slices.Clip(rt.flags), flagPAT)
+	}
 	rt.misaligned = append(slices.Clip(rt.flags), "chunks are not a multiple of 16 bytes: may be many times slower")
 	return rt, nil
 }
@@ -147,6 +153,12 @@ func (rt *route) setBands(p *hardware.CollectiveProfile, fabric *hardware.Fabric
 			name = "version"
 		}
 		switch {
+		case prov == Network && rt.extrapolated && fabric != nil:
+			rt.bands[op] = newBandTable(fabric.Bands, prov)[op]
+			for c := range rt.bands[op] { // congestion only adds
+				b := &rt.bands[op][c]
+				b.high = max(b.high, b.low+beyondReach.high-beyondReach.low)
+			}
 		case prov == Network && rt.extrapolated:
 			rt.bands[op] = [numSizes]logBand{beyondReach, beyondReach, beyondReach}
 		case prov == Network && fabric != nil:
@@ -170,8 +182,8 @@ func (rt *route) setBands(p *hardware.CollectiveProfile, fabric *hardware.Fabric
 }
 
 // beyondReach is the band of groups larger than any for which the form holds. Congestion only adds: twenty racks measured 2.2
-// times as long as the form says. A factor of 3 wide at most.
-var beyondReach = logBand{-0.15, 0.94}
+// times as long as the form says. No wider than a factor of 3.
+var beyondReach = logBand{-0.1, 0.99}
 
 // pcieUnmeasured is the band of a PCIe box without measurements of its own: with peer-to-peer off such boxes measured up
 // to six times slower than the profile (docs/collective-model.md, section 8).
@@ -217,9 +229,18 @@ func (rt *route) estimate(r *Request) Estimate {
 		e.Flags = rt.misaligned
 	}
 	e.Algorithm, e.Protocol = rt.choice(r.Op, r.Bytes)
+	if rt.net != nil {
+		if special, name, ok := rt.net.inNetwork(r.Op, float64(r.Bytes)); ok && special <= rt.net.plain(r.Op, float64(r.Bytes), rt.oneByte) {
+			e.Algorithm, e.Protocol, e.Flags = name.String(), nccltune.Simple.String(), rt.special
+			e.P10, e.P90 = estimated.interval(t)
+		}
+	}
 	e.BusBW = BusBandwidth(r.Op, rt.n, r.Bytes, e.Time)
 	return e
 }
+
+// estimated is the band of what no measurement stands behind: a factor of 2 either way.
+var estimated = logBand{-0.7, 0.7}
 
 // customEstimate puts a framework's own kernel in the place of NCCL's, whose estimate is e.
 func (rt *route) customEstimate(r *Request, e Estimate, band logBand) Estimate {
@@ -255,6 +276,9 @@ func (m *Model) takeKernels(rt *route, s *topology.Shape, p *hardware.Collective
 		c.multicast = window{}
 	}
 	rt.custom = &c
+	if c.k.Kernel == symmetric && s.Ranks > symmetricOn {
+		rt.flag("symmetric-memory kernels were measured on %d ranks only", symmetricOn)
+	}
 	if versionMeasured(c.k.Libraries, m.opts.KernelVersion) == versionOutside {
 		rt.flag("%s %s outside the profile (measured: %s)", m.opts.Kernels, m.opts.KernelVersion, strings.Join(c.k.Libraries, ", "))
 	}
@@ -269,6 +293,7 @@ func (m *Model) tuner(s *topology.Shape, key *routeKey) *nccltune.Tuner {
 		return nil
 	}
 	g.Multicast = g.Multicast && !m.opts.NoMulticast
+	g.CollNet = s.Fabric == topology.FabricInfiniBand && (m.opts.SHARP || m.cluster != nil && m.cluster.Fabric.SHARP)
 	t, err := nccltune.New(g)
 	if err != nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // addKernels fits the frameworks' own all-reduces and the expert-parallel exchanges into a system's profile.
-func addKernels(p *hardware.CollectiveProfile, gpu *hardware.GPU, tables, exchanges []measured.Row) {
+func addKernels(p *hardware.CollectiveProfile, gpu *hardware.GPU, tables, exchanges []measured.Row, symmetric []collective.CustomSample) {
 	p.Custom, p.Dispatch = nil, nil
 	if p.Link != "nvlink" {
 		return // with peer access on or off two ranks differ by 2.5 times: not predictable over PCIe
@@ -24,6 +24,11 @@ func addKernels(p *hardware.CollectiveProfile, gpu *hardware.GPU, tables, exchan
 			}
 		}
 		if k := collective.FitCustom(framework, p.LinkGBps, samples); k != nil {
+			p.Custom = append(p.Custom, *k)
+		}
+	}
+	if p.System == symmetricSystem {
+		if k := collective.FitCustom("symm", p.LinkGBps, symmetric); k != nil {
 			p.Custom = append(p.Custom, *k)
 		}
 	}
@@ -51,7 +56,7 @@ func exchangeKinds(rows []measured.Row, system string) []exchangeKind {
 		}
 		k := exchangeKind{mode: "nvlink", phase: x.Phase, kernel: r.Kernel}
 		s := collective.ExchangeSample{Time: r.Time, Exchange: collective.Exchange{Phase: x.Phase, Ranks: r.Ranks, Tokens: x.Tokens, Hidden: x.Hidden,
-			TopK: x.TopK, Experts: x.Expert, SMs: x.SMs}}
+			TopK: x.TopK, Experts: x.Expert, SMs: x.SMs, Even: r.Library == "trtllm"}}
 		switch r.Kernel {
 		case "deepep_ll":
 			k.mode, k.kernel = "low_latency", ""

@@ -57,6 +57,10 @@ func run(data, out string, score, detail bool) error {
 		return err
 	}
 	exchanges = append(exchanges, nvl...)
+	symmetric, err := readSymmetric(data)
+	if err != nil {
+		return err
+	}
 	d := &dataset{points: map[string][]collective.Point{}}
 	if d.catalog, err = hardware.Load(configs.FS); err != nil {
 		return err
@@ -91,7 +95,7 @@ func run(data, out string, score, detail bool) error {
 		if err != nil {
 			return err
 		}
-		addKernels(p, gpu, rows, exchanges)
+		addKernels(p, gpu, rows, exchanges, symmetric)
 		var b bytes.Buffer
 		if err := hardware.WriteCollective(&b, p, "Fitted collective profile of "+sys+". Units: us, GB/s one way. Regenerate with make profiles."); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"rankmap/collective"
 	"rankmap/internal/measured"
@@ -45,6 +46,6 @@ func point(r *measured.Row) (collective.Point, bool) {
 		p.NIC = r.NICRate * units.Bandwidth(float64(r.NICs)*float64(perNode)/float64(r.GPUsPerNode))
 	}
 	ok := r.Kind == measured.Collective && r.Library == "nccl" && r.ForcedAlgorithm == "" && r.ForcedProtocol == "" &&
-		p.Bytes > 0 && p.Time > 0 && !math.IsInf(float64(p.Time), 0) && p.Ranks > 1 && (p.Nodes <= 1 || (p.NIC > 0 && p.Fabric != ""))
+		p.Bytes > 0 && p.Time > 0 && !math.IsInf(float64(p.Time), 0) && p.Ranks > 1 && (p.Nodes <= 1 || (p.NIC > 0 && p.Fabric != "")) && !strings.Contains(r.FabricDetail, "SHARP") // SHARP has a form of its own
 	return p, ok
 }
