@@ -30,7 +30,10 @@ type Layout struct {
 	Env          []EnvVar      `yaml:"env" json:"env"`
 	Launchers    []Launcher    `yaml:"launchers" json:"launchers"`
 	Rejected     []Rejected    `yaml:"rejected" json:"rejected"`
-	Notes        []string      `yaml:"notes,omitempty" json:"notes,omitempty"` // defaults in force, flags, warnings
+	Kept         *Kept         `yaml:"kept,omitempty" json:"kept,omitempty"`               // of a plan made from a former layout
+	Avoided      *Avoided      `yaml:"avoided,omitempty" json:"avoided,omitempty"`         // of a machine with broken parts
+	Sensitivity  []Sensitivity `yaml:"sensitivity,omitempty" json:"sensitivity,omitempty"` // what would change the choice
+	Notes        []string      `yaml:"notes,omitempty" json:"notes,omitempty"`             // defaults in force, flags, warnings
 }
 
 // Inputs names what the plan was made from.
@@ -39,6 +42,8 @@ type Inputs struct {
 	Model    Source   `yaml:"model" json:"model"`
 	Workload Workload `yaml:"workload" json:"workload"`
 	Cost     string   `yaml:"cost" json:"cost"` // "calibrated" or "textbook"
+	// Kernels is whose all-reduce was priced inside a node: a library and version such as vllm@0.19.0; empty and "nccl": NCCL's.
+	Kernels string `yaml:"kernels,omitempty" json:"kernels,omitempty"`
 }
 
 // Source is a name and the SHA-256 of the bytes that were read.
@@ -57,11 +62,15 @@ type Strategy struct {
 	ExpertTP         int            `yaml:"expertTp" json:"expertTp"`
 	AttentionDP      int            `yaml:"attentionDp" json:"attentionDp"`
 	Order            []parallel.Dim `yaml:"order,flow" json:"order"`
+	RedundantExperts int            `yaml:"redundantExperts,omitempty" json:"redundantExperts,omitempty"` // extra physical experts a layer
 	Interleave       int            `yaml:"interleave,omitempty" json:"interleave,omitempty"`
 	SequenceParallel bool           `yaml:"sequenceParallel,omitempty" json:"sequenceParallel,omitempty"`
 	ZeRO             int            `yaml:"zero,omitempty" json:"zero,omitempty"`
 	Recompute        string         `yaml:"recompute,omitempty" json:"recompute,omitempty"`
 	MicroBatch       int            `yaml:"microBatch,omitempty" json:"microBatch,omitempty"`
+	RecomputeLayers  int            `yaml:"recomputeLayers,omitempty" json:"recomputeLayers,omitempty"` // of each virtual stage; 0 = all
+	FirstStage       int            `yaml:"firstStage,omitempty" json:"firstStage,omitempty"`           // layers of the first virtual stage; 0 = as the others
+	LastStage        int            `yaml:"lastStage,omitempty" json:"lastStage,omitempty"`             // layers of the last virtual stage; 0 = as the others
 }
 
 // Of turns planner degrees into the document's form.
@@ -71,8 +80,10 @@ func Of(s parallel.Strategy) Strategy {
 	}
 	return Strategy{
 		TP: s.TP, PP: s.PP, DP: s.DP, CP: s.CP, EP: s.EP, ExpertTP: s.ExpertTP, AttentionDP: s.AttentionDP(),
-		Order: s.Order, Interleave: s.Interleave, SequenceParallel: s.SequenceParallel, ZeRO: s.ZeRO,
+		RedundantExperts: s.RedundantExperts,
+		Order:            s.Order, Interleave: s.Interleave, SequenceParallel: s.SequenceParallel, ZeRO: s.ZeRO,
 		Recompute: s.Recompute, MicroBatch: s.MicroBatch,
+		RecomputeLayers: s.RecomputeLayers, FirstStage: s.FirstStage, LastStage: s.LastStage,
 	}
 }
 
@@ -80,8 +91,9 @@ func Of(s parallel.Strategy) Strategy {
 func (s Strategy) Parallel() parallel.Strategy {
 	return parallel.Strategy{
 		TP: s.TP, PP: s.PP, DP: s.DP, CP: s.CP, EP: s.EP, ExpertTP: s.ExpertTP, Order: s.Order,
-		Interleave: s.Interleave, SequenceParallel: s.SequenceParallel, ZeRO: s.ZeRO, Recompute: s.Recompute,
-		MicroBatch: s.MicroBatch,
+		RedundantExperts: s.RedundantExperts, Interleave: s.Interleave, SequenceParallel: s.SequenceParallel, ZeRO: s.ZeRO,
+		Recompute: s.Recompute, MicroBatch: s.MicroBatch,
+		RecomputeLayers: s.RecomputeLayers, FirstStage: s.FirstStage, LastStage: s.LastStage,
 	}.Normalize()
 }
 
@@ -99,6 +111,9 @@ type Workload struct {
 	TTFTMs      float64 `yaml:"ttftMs,omitempty" json:"ttftMs,omitempty"`
 	TPOTMs      float64 `yaml:"tpotMs,omitempty" json:"tpotMs,omitempty"`
 	Engine      string  `yaml:"engine,omitempty" json:"engine,omitempty"`
+	Chunk       int     `yaml:"chunk,omitempty" json:"chunk,omitempty"`     // serving: tokens that a step may carry on one replica; 0 = the engine's default
+	Overlap     bool    `yaml:"overlap,omitempty" json:"overlap,omitempty"` // serving: a step over experts runs as two batches that hide each other's exchange
+	Eager       bool    `yaml:"eager,omitempty" json:"eager,omitempty"`     // serving: decode without CUDA graphs
 }
 
 // Rank is one process and its GPU.
@@ -154,6 +169,7 @@ type Predicted struct {
 	StepP10Ms             float64 `yaml:"stepP10Ms" json:"stepP10Ms"`
 	StepP90Ms             float64 `yaml:"stepP90Ms" json:"stepP90Ms"`
 	BoundMs               float64 `yaml:"boundMs,omitempty" json:"boundMs,omitempty"` // no seating of these degrees has a shorter step
+	PlainMs               float64 `yaml:"plainMs,omitempty" json:"plainMs,omitempty"` // the same degrees dealt in host and GPU order; absent when no other
 	MFU                   float64 `yaml:"mfu,omitempty" json:"mfu,omitempty"`
 	Batch                 int     `yaml:"batch" json:"batch"` // sequences in flight over all GPUs
 	BatchPerReplica       int     `yaml:"batchPerReplica" json:"batchPerReplica"`
@@ -196,6 +212,42 @@ type Launcher struct {
 	Expressible bool    `yaml:"expressible" json:"expressible"`
 	LossPercent float64 `yaml:"lossPercent" json:"lossPercent"` // of its best expressible layout against this one
 	Why         string  `yaml:"why" json:"why"`
+	// Best is what it loses LossPercent with: the best layout that it can express, where that is another one.
+	Best *LauncherBest `yaml:"best,omitempty" json:"best,omitempty"`
+}
+
+// LauncherBest is the best layout of a launcher.
+type LauncherBest struct {
+	Strategy Strategy `yaml:"strategy" json:"strategy"`
+	Batch    int      `yaml:"batch" json:"batch"`
+	StepMs   float64  `yaml:"stepMs" json:"stepMs"`
+}
+
+// Kept says what a plan leaves of the layout that it was made from.
+type Kept struct {
+	From  Source   `yaml:"from" json:"from"`
+	Stay  int      `yaml:"stay" json:"stay"`   // ranks that keep their GPU and their part of the model
+	Moved int      `yaml:"moved" json:"moved"` // ranks that load another part, or theirs on another GPU
+	Gone  int      `yaml:"gone" json:"gone"`   // former ranks that are no more
+	Moves []string `yaml:"moves,omitempty" json:"moves,omitempty"`
+	Anew  string   `yaml:"anew,omitempty" json:"anew,omitempty"` // what planning anew would win
+}
+
+// Avoided says what broken parts of the machine cost.
+type Avoided struct {
+	Parts                 []string `yaml:"parts" json:"parts"`
+	CostPercent           float64  `yaml:"costPercent" json:"costPercent"` // of this plan against the best on the sound machine
+	Strategy              string   `yaml:"strategy" json:"strategy"`       // the best there
+	StepMs                float64  `yaml:"stepMs" json:"stepMs"`
+	TokensPerSecondPerGPU float64  `yaml:"tokensPerSecondPerGpu,omitempty" json:"tokensPerSecondPerGpu,omitempty"`
+}
+
+// Sensitivity is one quantity of the machine that would change the choice.
+type Sensitivity struct {
+	Quantity string  `yaml:"quantity" json:"quantity"` // "NVLink bandwidth", ...
+	Factor   float64 `yaml:"factor" json:"factor"`     // from which on (below 1: down to which) another strategy wins
+	Value    string  `yaml:"value,omitempty" json:"value,omitempty"`
+	Strategy string  `yaml:"strategy" json:"strategy"` // the winner there
 }
 
 // Rejected is a strategy that lost or did not fit.

@@ -31,6 +31,9 @@ func (s *Spec) Check(st parallel.Strategy) []Violation {
 	if pp*v > len(s.layers) {
 		add("layers >= pp", "%d layers cannot fill %d pipeline stages", len(s.layers), pp*v)
 	}
+	if st.FirstStage > 0 || st.LastStage > 0 {
+		s.checkEnds(&st, add)
+	}
 	if !s.MoE() && ep*etp > 1 && (ep > 1 || etp != tp) {
 		add("experts", "ep %d and expert-tp %d, but the network has no experts", ep, etp)
 	}
@@ -60,6 +63,21 @@ func (s *Spec) Check(st parallel.Strategy) []Violation {
 		}
 	}
 	return out
+}
+
+// checkEnds tests that first and last stages of their own size leave layers for the others.
+func (s *Spec) checkEnds(st *parallel.Strategy, add addViolation) {
+	pieces := cutOf(st).pp * cutOf(st).v
+	others := pieces
+	for _, n := range []int{st.FirstStage, st.LastStage} {
+		if n > 0 {
+			others--
+		}
+	}
+	rest := len(s.layers) - st.FirstStage - st.LastStage
+	if st.FirstStage < 0 || st.LastStage < 0 || pieces < 2 || rest < others || others == 0 && rest != 0 {
+		add("first and last stage", "%d and %d layers on the first and last of %d stages leave %d of %d for the others", st.FirstStage, st.LastStage, pieces, rest, len(s.layers))
+	}
 }
 
 type addViolation func(rule, format string, a ...any)
@@ -113,7 +131,7 @@ func checkBlocks(t *Tensor, tp, etp int, exchange bool, add addViolation) {
 	if t.Row {
 		width, block = t.In, t.Storage.Group
 	}
-	if block <= 1 || width%n != 0 {
+	if block <= 1 || width%n != 0 || t.Split == ExpertSplit && pads(t.Storage.Format) {
 		return
 	}
 	if share := width / n; share%block != 0 {
@@ -139,6 +157,9 @@ func (s *Spec) Notes(st parallel.Strategy) []string {
 	}
 	if latent && tp > 1 {
 		out = append(out, fmt.Sprintf("the latent cache is whole on each of %d tp ranks", tp))
+	}
+	if etp := max(st.ExpertTP, 1); etp > 1 {
+		out = append(out, s.paddedExperts(etp)...)
 	}
 	if s.Vocab%tp != 0 {
 		out = append(out, fmt.Sprintf("vocabulary %d is padded to %d for tp %d", s.Vocab, ceilDiv(s.Vocab, tp)*tp, tp))

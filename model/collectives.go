@@ -28,10 +28,6 @@ func (s *Spec) StepCollectives(st parallel.Strategy, w Work, stage int) []Collec
 func (s *Spec) AppendStepCollectives(dst []CollectiveOp, st *parallel.Strategy, w *Work, stage int) []CollectiveOp {
 	x := s.shapeOf(st, w)
 	c := collList{ops: dst, from: len(dst), x: x, s: s, st: st, w: w, train: w.Phase == Train}
-	c.again = 1
-	if c.train && st.Recompute == "full" {
-		c.again = 2
-	}
 	hidden := float64(x.tokens) * float64(s.Hidden) * 2
 	c.hidden = units.Bytes(hidden)
 	if stage == 0 && x.tp > 1 {
@@ -45,7 +41,11 @@ func (s *Spec) AppendStepCollectives(dst []CollectiveOp, st *parallel.Strategy, 
 		}
 	}
 	for i := range s.Kinds {
-		if n := s.kindsOn(i, x.pp, x.v, stage); n > 0 {
+		if n := s.kindsOn(i, x.cut, stage); n > 0 {
+			c.redo = 0
+			if c.train {
+				c.redo = s.redoneOn(i, x.cut, st, stage)
+			}
 			c.layer(&s.Kinds[i], n)
 		}
 	}
@@ -67,7 +67,7 @@ type collList struct {
 	st     *parallel.Strategy
 	w      *Work
 	train  bool
-	again  int
+	redo   int         // layers of the kind at hand whose forward pass runs again
 	hidden units.Bytes // T x H in bf16
 }
 
@@ -143,7 +143,7 @@ func (c *collList) untied(n int) {
 // block adds the reduction of one tensor-parallel block: an all-reduce, or with sequence parallelism a gather before
 // and a scatter after.
 func (c *collList) block(name string, n int, scattered bool) {
-	forward := n * c.again
+	forward := n + c.redo
 	if c.x.seqPar || scattered {
 		c.add(name, parallel.AllGather, parallel.TP, c.hidden, forward, false)
 		c.add(name, parallel.ReduceScatter, parallel.TP, c.hidden, forward, false)
@@ -173,8 +173,8 @@ func DispatchBytes(width int, dtype string) units.Bytes {
 	return units.Bytes(2 * width)
 }
 
-// exchange adds dispatch and combine of n layers. Copies are not merged: a token goes k times; kernels that send once
-// per destination use ExpectedDestinations with the Exchange description.
+// exchange adds dispatch and combine of n layers. A token goes k times, once an expert, unless the work says that copies
+// for one rank are merged: then it goes to the expected number of ranks.
 func (c *collList) exchange(k *Kind, n int) {
 	f := &k.FFN
 	width := c.s.Hidden
@@ -182,15 +182,19 @@ func (c *collList) exchange(k *Kind, n int) {
 		width = f.Latent
 	}
 	skew := max(c.w.Skew, 1)
-	copies := float64(c.x.own) * float64(f.effectiveTopK())
+	copiesOf := float64(f.effectiveTopK()) // copies of one token
+	if c.w.Merged {
+		copiesOf = min(copiesOf, ExpectedDestinations(c.x.ep, f.Experts, f.effectiveTopK()))
+	}
+	copies := float64(c.x.own) * copiesOf
 	bf16 := units.Bytes(2 * width)
 	in := bf16
 	if k.fmt.experts >= 0 {
 		in = DispatchBytes(width, k.Tensors[k.fmt.experts].as(c.x.store).Format.compute())
 	}
 	if c.x.ep > 1 {
-		c.send(f, "moe dispatch", in, copies*skew, n*c.again, false, width)
-		c.send(f, "moe combine", bf16, copies*skew, n*c.again, true, width)
+		c.send(f, "moe dispatch", in, copies*skew, n+c.redo, false, width)
+		c.send(f, "moe combine", bf16, copies*skew, n+c.redo, true, width)
 		if c.train {
 			c.send(f, "moe combine gradient", bf16, copies*skew, n, false, width)
 			c.send(f, "moe dispatch gradient", bf16, copies*skew, n, true, width)
@@ -201,9 +205,9 @@ func (c *collList) exchange(k *Kind, n int) {
 		// gathered, not their copies.
 		rows := float64(c.x.own) * float64(c.x.etp)
 		if c.x.ep > 1 {
-			rows *= float64(f.effectiveTopK()) * skew
+			rows *= copiesOf * skew
 		}
-		times := n * c.again
+		times := n + c.redo
 		if c.train {
 			times += n
 		}
@@ -232,7 +236,7 @@ func (c *collList) send(f *FFN, name string, perCopy units.Bytes, copies float64
 		}
 	}
 	c.ops = append(c.ops, CollectiveOp{Name: name, Op: parallel.AllToAll, Group: parallel.EP, Bytes: bytes, DType: dtype, Times: times,
-		Exchange: &Exchange{TokensPerRank: c.x.own, Hidden: width, TopK: f.effectiveTopK(), Experts: f.Experts, Groups: f.Groups, TopGroups: f.TopGroups, Combine: combine, BytesPerCopy: perCopy}})
+		Exchange: &Exchange{TokensPerRank: c.x.own, Hidden: width, TopK: f.effectiveTopK(), Experts: f.Experts, Groups: f.Groups, TopGroups: f.TopGroups, Combine: combine, Merged: c.w.Merged, BytesPerCopy: perCopy}})
 }
 
 // context adds what context parallelism moves in n layers: prefill and training gather keys and values (ring and
@@ -241,7 +245,7 @@ func (c *collList) context(m *Mixer, n int) {
 	tp, cp := c.x.tp, c.x.cp
 	if m.Kind != Attention && m.Kind != MLA && m.Kind != Compressed {
 		// A recurrent layer passes its state along the ring.
-		c.add("state along context", parallel.SendRecv, parallel.CP, units.Bytes(float64(c.w.Batch)*m.state(2, tp)), n*c.again, false)
+		c.add("state along context", parallel.SendRecv, parallel.CP, units.Bytes(float64(c.w.Batch)*m.state(2, tp)), n+c.redo, false)
 		return
 	}
 	heads := ceilDiv(m.Heads, tp)
@@ -269,7 +273,7 @@ func (c *collList) context(m *Mixer, n int) {
 		tokens = min(tokens, c.w.Batch*m.Window*cp) // each rank needs its neighbour's last window only
 	}
 	kv := units.Bytes(float64(tokens) * m.kvPerToken(w, m.kvHeadsOn(tp)))
-	c.add("keys and values over context", parallel.AllGather, parallel.CP, kv, n*c.again, false)
+	c.add("keys and values over context", parallel.AllGather, parallel.CP, kv, n+c.redo, false)
 	if c.train {
 		c.add("keys and values over context", parallel.AllGather, parallel.CP, kv, n, false)
 		c.add("key and value gradients", parallel.ReduceScatter, parallel.CP, kv, n, false)
@@ -306,6 +310,12 @@ func (c *collList) logits() {
 	c.add("logits", parallel.AllGather, parallel.TP, units.Bytes(c.w.Batch)*units.Bytes(v)*2, 1, false)
 }
 
+// ActivationHop and GradientHop name what neighbouring stages of a pipeline hand to each other.
+const (
+	ActivationHop = "activation to next stage"
+	GradientHop   = "gradient to previous stage"
+)
+
 // pipeline adds the activation that a stage hands on, and in training the gradient that it hands back. In training each
 // tp rank moves its 1/tp (scatter/gather optimisation, and what sequence parallelism has anyway).
 func (c *collList) pipeline(stage int) {
@@ -326,12 +336,12 @@ func (c *collList) pipeline(stage int) {
 		if c.x.seqPar {
 			b /= units.Bytes(c.x.tp)
 		}
-		c.add("activation to next stage", parallel.SendRecv, parallel.PP, b, next, false)
+		c.add(ActivationHop, parallel.SendRecv, parallel.PP, b, next, false)
 		return
 	}
 	b := c.hidden / units.Bytes(c.x.tp)
-	c.add("activation to next stage", parallel.SendRecv, parallel.PP, b, next, false)
-	c.add("gradient to previous stage", parallel.SendRecv, parallel.PP, b, prev, false)
+	c.add(ActivationHop, parallel.SendRecv, parallel.PP, b, next, false)
+	c.add(GradientHop, parallel.SendRecv, parallel.PP, b, prev, false)
 	if c.x.tp > 1 && !c.x.seqPar {
 		c.add("stage input gather", parallel.AllGather, parallel.TP, c.hidden, prev, false)
 		c.add("stage gradient gather", parallel.AllGather, parallel.TP, c.hidden, next, false)

@@ -31,9 +31,15 @@ type Work struct {
 	WeightDType string  // "bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int4"; empty = as the config stores them
 	KVDType     string  // "bf16", "fp8"; empty = bf16
 	Skew        float64 // hot-rank factor of expert load (most loaded rank / mean); 0 or 1 = balanced
+	// Merged says that a token is sent once to each rank that holds some of its experts, and comes back reduced, instead of
+	// once an expert: throughput kernels such as DeepEP's normal mode (is_token_in_rank in its README) and TensorRT-LLM's.
+	Merged bool
 	// Unfused is attention without a flash kernel: scores, softmax and dropout pass through memory, as in training runs
 	// before 2023. Prefill and training only.
 	Unfused bool
+	// SeparateGrads says that a kernel of its own adds each weight gradient to the fp32 main gradient, after every micro-batch,
+	// as before Megatron-LM's fused accumulation (2022). Training only.
+	SeparateGrads bool
 }
 
 // NewTokens is the number of tokens that pass through each layer.
@@ -79,6 +85,9 @@ type ComputeOp struct {
 
 	// OutBytes is the traffic of one output element of a GEMM; 0 = 2. A weight gradient reads and writes fp32: 8.
 	OutBytes int
+	// Looped operations are started in a loop by one operation of the framework, such as the products of each expert of a
+	// grouped layer: the host needs less time for each.
+	Looped bool
 	// Backward marks the gradient of an operation. Attention: one pass that costs 2.5 forwards; MoE: input and weight
 	// gradients, 2 forwards; a GEMM is listed with its own sizes, once for each gradient.
 	Backward bool
@@ -96,6 +105,9 @@ type CollectiveOp struct {
 	Overlappable bool
 	// Exchange describes expert dispatch and combine, for kernels that know it; nil for others.
 	Exchange *Exchange
+	// Hop is 1 + the boundary of a pipeline that is crossed, for prices that know each: boundary b lies between the stages b
+	// and b+1, the last (pp-1) leads from the last stage back to the first. 0 = not of one boundary; the worst counts.
+	Hop int
 }
 
 // Exchange is an expert dispatch or combine.
@@ -104,5 +116,6 @@ type Exchange struct {
 	// Groups and TopGroups: node-limited routing, a token uses experts of at most TopGroups of Groups; 0 = unlimited.
 	Groups, TopGroups int
 	Combine           bool
+	Merged            bool // copies for one rank are sent once (Work.Merged)
 	BytesPerCopy      units.Bytes
 }

@@ -26,7 +26,8 @@ func (t Training) norm() Training {
 // GradientCollectives lists what happens once for a global batch: reduction of gradients over data parallelism (dense
 // weights over dp and cp, experts over expert-DP) and, with ZeRO-1 and 2, the gather of updated parameters. They can
 // overlap with the backward pass of the last and the forward pass of the first micro-batch. With cp above 1 the dense
-// reduction runs over cp and dp; it is listed as one collective over each. Tied embeddings on two pipeline stages add
+// reduction runs over the ranks of cp and dp together; it is listed as it crosses the machine: scattered over cp, then the
+// share of each over dp. Tied embeddings on two pipeline stages add
 // their own all-reduce. ZeRO-3's gathers are in StepCollectives.
 func (s *Spec) GradientCollectives(st parallel.Strategy, stage int, t Training) []CollectiveOp {
 	t = t.norm()
@@ -38,7 +39,7 @@ func (s *Spec) GradientCollectives(st parallel.Strategy, stage int, t Training) 
 		group parallel.Dim
 		size  int
 		n     float64
-	}{{parallel.DP, x.dp, dense}, {parallel.CP, x.cp, dense}, {parallel.ExpertDP, expertDP(&x), experts}} {
+	}{{parallel.CP, x.cp, dense}, {parallel.DP, x.dp, dense / float64(x.cp)}, {parallel.ExpertDP, expertDP(&x), experts}} {
 		if g.size < 2 || g.n == 0 {
 			continue
 		}
@@ -52,7 +53,10 @@ func (s *Spec) GradientCollectives(st parallel.Strategy, stage int, t Training) 
 			dtype = "bf16"
 		}
 		switch {
-		case st.ZeRO == 0 || g.group == parallel.CP && x.dp > 1:
+		case st.ZeRO == 0 && g.group == parallel.CP && x.dp > 1:
+			c.addType(name, parallel.ReduceScatter, g.group, grad, 1, true, dtype)
+			c.addType(name, parallel.AllGather, g.group, grad, 1, true, dtype)
+		case st.ZeRO == 0:
 			c.addType(name, parallel.AllReduce, g.group, grad, 1, true, dtype)
 		default:
 			c.addType(name, parallel.ReduceScatter, g.group, grad, 1, true, dtype)
@@ -110,7 +114,7 @@ func (c *collList) gatherOuter(stage int) {
 func (s *Spec) rankParams(x *shape, stage int) (dense, experts float64) {
 	d := x.degrees()
 	for i := range s.Kinds {
-		n := float64(s.kindsOn(i, x.pp, x.v, stage))
+		n := float64(s.kindsOn(i, x.cut, stage))
 		if n == 0 {
 			continue
 		}
@@ -143,23 +147,33 @@ func (s *Spec) outerOn(t *Tensor, stage, pp int) bool {
 	return stage == pp-1
 }
 
-// optimizer traffic in bytes a local parameter (unscale and norm; Adam), as in mixed-precision Adam with fp32 master
-// weights.
+// Traffic of the optimizer as Megatron-LM runs it (megatron/core/optimizer: zero_grad_buffer, clip_grads.py, fused Adam,
+// _copy_main_params_to_model_params): every rank clears its gradients and, with replicas, scales them to their mean, in units
+// of the gradients' bytes; what it owns, all or with ZeRO a share, is read for the norm (4 bytes a parameter), scaled by the
+// clip (8), goes through mixed-precision Adam with fp32 master weights (28: gradient, weight and two moments in, three out),
+// and is written back as bf16 (6).
 const (
-	unscaleTraffic = 8
-	adamTraffic    = 30
+	clearTraffic = 1
+	scaleTraffic = 2 // megatron/core/distributed/param_and_grad_buffer.py: grad_data *= gradient_scaling_factor
+	adamTraffic  = 4 + 8 + 28 + 6
 )
 
 // OptimizerOp is the parameter update of one rank of a stage, once for a global batch; ZeRO deals Adam out over dp.
-func (s *Spec) OptimizerOp(st parallel.Strategy, stage int) ComputeOp {
+func (s *Spec) OptimizerOp(st parallel.Strategy, stage int, t Training) ComputeOp {
+	t = t.norm()
 	w := Work{Phase: Train}
 	x := s.shapeOf(&st, &w)
 	dense, experts := s.rankParams(&x, stage)
 	traffic := func(n float64, copies int) float64 {
+		replicas := copies
 		if st.ZeRO == 0 {
 			copies = 1
 		}
-		return n * (unscaleTraffic + adamTraffic/float64(copies))
+		whole := float64(clearTraffic)
+		if replicas > 1 {
+			whole += scaleTraffic
+		}
+		return n * (whole*float64(t.GradBytes) + adamTraffic/float64(copies))
 	}
 	b := traffic(dense, x.dp*x.cp) + traffic(experts, expertDP(&x))
 	return ComputeOp{Name: "optimizer", Kind: Elementwise, DType: "fp32", Times: 1, Bytes: units.Bytes(b), Kernels: 4}

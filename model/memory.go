@@ -86,6 +86,7 @@ type kindMemory struct {
 	dense, experts float64 // parameters
 	kv             float64 // bytes a sequence
 	saved          float64 // bytes of activations kept for the backward pass, one micro-batch
+	input          float64 // bytes kept by a layer whose forward pass runs again
 	live           float64 // bytes of activations alive at once inside the layer (inference)
 	largest        float64 // bytes of the largest weight in bf16
 }
@@ -105,7 +106,7 @@ func (s *Spec) kindMemory(k *Kind, x *shape, w *Work, st *parallel.Strategy, d d
 		m.weights += float64(ts.as(x.store).bytes(*ts)) * share
 	}
 	if w.Phase == Train {
-		m.saved = s.savedBytes(k, x, w, st, t)
+		m.saved, m.input = s.savedBytes(k, x, w, st, t), inputBytes(s, x)
 		return m
 	}
 	m.kv = k.Mixer.sequence(max(w.Context, w.Tokens), x.tp, x.cp, x.cache)
@@ -153,10 +154,10 @@ func (s *Spec) liveBytes(k *Kind, x *shape) float64 {
 
 func (s *Spec) stageMemory(kinds []kindMemory, x *shape, st *parallel.Strategy, w *Work, stage int, o MemoryOptions, largest float64) Memory {
 	d := x.degrees()
-	var weights, dense, experts, kv, saved, live float64
+	var weights, dense, experts, kv, saved, live, redoing float64
 	layers := 0
 	for i := range kinds {
-		n := s.kindsOn(i, x.pp, x.v, stage)
+		n := s.kindsOn(i, x.cut, stage)
 		if n == 0 {
 			continue
 		}
@@ -166,7 +167,12 @@ func (s *Spec) stageMemory(kinds []kindMemory, x *shape, st *parallel.Strategy, 
 		dense += kinds[i].dense * f
 		experts += kinds[i].experts * f
 		kv += kinds[i].kv * f
-		saved += kinds[i].saved * f
+		if r := s.redoneOn(i, x.cut, st, stage); w.Phase == Train && r > 0 {
+			saved += kinds[i].saved*(f-float64(r)) + kinds[i].input*float64(r)
+			redoing = max(redoing, kinds[i].saved)
+		} else {
+			saved += kinds[i].saved * f
+		}
 		live = max(live, kinds[i].live)
 	}
 	for i := range s.outer {
@@ -185,7 +191,7 @@ func (s *Spec) stageMemory(kinds []kindMemory, x *shape, st *parallel.Strategy, 
 	rows := float64(max(w.Batch, 1))
 	vocab := float64(ceilDiv(s.Vocab, x.tp))
 	if w.Phase == Train {
-		s.trainMemory(&m, x, st, o.Training.norm(), stage, dense, experts, saved, layers)
+		s.trainMemory(&m, x, st, o.Training.norm(), stage, dense, experts, saved, redoing, layers)
 		if stage == x.pp-1 {
 			// bf16 logits and their fp32 copy.
 			m.Logits = bytesOf(6 * float64(x.tokens) * vocab)
@@ -247,7 +253,7 @@ func (s *Spec) limits(m *Memory, kinds []kindMemory, x *shape, st *parallel.Stra
 	kv := func(context int) float64 {
 		sum := 0.0
 		for i := range s.Kinds {
-			if n := s.kindsOn(i, x.pp, x.v, m.Stage); n > 0 {
+			if n := s.kindsOn(i, x.cut, m.Stage); n > 0 {
 				sum += float64(n) * s.Kinds[i].Mixer.sequence(context, x.tp, x.cp, x.cache)
 			}
 		}

@@ -132,9 +132,12 @@ func TestTrainingStateBytes(t *testing.T) {
 	if full.Weights >= units.Bytes(2*n/4) {
 		t.Errorf("ZeRO-3 holds %v of weights", full.Weights)
 	}
-	// Full recompute keeps the input of each layer.
+	// Full recompute keeps the input of each layer, and everything of the layer at hand.
+	none := float64(s.Memory(parallel.Strategy{}.Normalize(), w, MemoryOptions{}).Activations)
 	m := s.Memory(parallel.Strategy{Recompute: "full"}.Normalize(), w, MemoryOptions{})
-	near(t, "full recompute", float64(m.Activations), 2*4096*4096*32, 1e-9)
+	near(t, "full recompute", float64(m.Activations), 2*4096*4096*32+none/32, 1e-9)
+	m = s.Memory(parallel.Strategy{Recompute: "full", RecomputeLayers: 12}.Normalize(), w, MemoryOptions{})
+	near(t, "12 of 32 layers", float64(m.Activations), 2*4096*4096*12+none*21/32, 1e-9)
 }
 
 func TestInferenceMemoryOfLlama70B(t *testing.T) {

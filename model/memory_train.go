@@ -12,7 +12,7 @@ const (
 //
 // Bytes a parameter: 2 + gradient + 12, with ZeRO-1 (Megatron's distributed optimizer) 12/D, ZeRO-2 gradients/D too,
 // ZeRO-3 all of it; D is dp x cp for dense weights and expert-DP for experts.
-func (s *Spec) trainMemory(m *Memory, x *shape, st *parallel.Strategy, t Training, stage int, dense, experts, saved float64, layers int) {
+func (s *Spec) trainMemory(m *Memory, x *shape, st *parallel.Strategy, t Training, stage int, dense, experts, saved, redoing float64, layers int) {
 	for _, g := range []struct {
 		n float64
 		d int
@@ -31,7 +31,8 @@ func (s *Spec) trainMemory(m *Memory, x *shape, st *parallel.Strategy, t Trainin
 		// One layer gathered whole, and the next on its way.
 		m.Weights += bytesOf(2 * weightBytes * (dense + experts) / float64(layers))
 	}
-	m.Activations = bytesOf(saved * inFlight(x, stage))
+	// A layer whose forward pass runs again holds all its results while its backward pass runs.
+	m.Activations = bytesOf(saved*inFlight(x, stage) + redoing)
 }
 
 // inFlight is how many micro-batches of its layers a stage keeps: pp - stage under 1F1B; interleaved, the warm-up of
@@ -45,6 +46,15 @@ func inFlight(x *shape, stage int) float64 {
 	return float64(chunks) / float64(x.v)
 }
 
+// inputBytes is what a layer keeps whose forward pass runs again: its input (Korthikanti et al. 2022, table 2).
+func inputBytes(s *Spec, x *shape) float64 {
+	b := 2 * float64(x.tokens) * float64(s.Hidden)
+	if x.seqPar {
+		b /= float64(x.tp)
+	}
+	return b
+}
+
 // savedBytes is what one layer keeps for its backward pass, one micro-batch: Korthikanti et al. 2022 table 2 for the GPT
 // line (10 + 24/t, scores 5 a s/(h t)), and the same count for RMSNorm and gated MLPs without dropout.
 func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t Training) float64 {
@@ -53,9 +63,6 @@ func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t T
 	seq := 1.0 // share of what every tp rank repeats without sequence parallelism
 	if x.seqPar {
 		seq = 1 / float64(x.tp)
-	}
-	if st.Recompute == "full" {
-		return 2 * tokens * h * seq
 	}
 	blocks := 0.0
 	var split float64 // bytes a token, cut over tp
@@ -72,7 +79,7 @@ func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t T
 		kv := float64(m.kvHeadsOn(x.tp)) * tp // copies count
 		split += 2*float64(m.Heads*(m.HeadDim+m.VHeadDim)) + 2*kv*float64(m.HeadDim+m.VHeadDim)
 		split += in8 * float64(m.Heads*m.VHeadDim) // attention keeps its result besides
-		if (t.Unfused || w.Unfused) && st.Recompute == "" {
+		if (t.Unfused || w.Unfused) && st.Recompute != "selective" {
 			split += 5 * float64(m.Heads) * float64(max(w.Context, w.Tokens))
 		}
 	case MLA:

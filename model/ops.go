@@ -15,10 +15,6 @@ func (s *Spec) StepOps(st parallel.Strategy, w Work, stage int) []ComputeOp {
 func (s *Spec) AppendStepOps(dst []ComputeOp, st *parallel.Strategy, w *Work, stage int) []ComputeOp {
 	x := s.shapeOf(st, w)
 	l := opList{ops: dst, from: len(dst), w: w, x: x, s: s, st: st, d: x.degrees(), train: w.Phase == Train}
-	l.again = 1
-	if l.train && st.Recompute == "full" {
-		l.again = 2
-	}
 	l.norm = x.tokens
 	if x.seqPar {
 		l.norm = ceilDiv(x.tokens, x.tp)
@@ -27,8 +23,11 @@ func (s *Spec) AppendStepOps(dst []ComputeOp, st *parallel.Strategy, w *Work, st
 		l.embedding()
 	}
 	for i := range s.Kinds {
-		if n := s.kindsOn(i, x.pp, x.v, stage); n > 0 {
-			l.n = n
+		if n := s.kindsOn(i, x.cut, stage); n > 0 {
+			l.n, l.redo = n, 0
+			if l.train {
+				l.redo = s.redoneOn(i, x.cut, st, stage)
+			}
 			l.layer(&s.Kinds[i])
 		}
 	}
@@ -40,17 +39,18 @@ func (s *Spec) AppendStepOps(dst []ComputeOp, st *parallel.Strategy, w *Work, st
 
 // opList collects operations.
 type opList struct {
-	ops   []ComputeOp
-	from  int
-	w     *Work
-	x     shape
-	s     *Spec
-	st    *parallel.Strategy
-	d     degrees
-	train bool
-	n     int // layers of the kind at hand
-	again int // how often a forward runs: 2 with full recompute
-	norm  int // tokens that norms and residuals touch on this rank
+	ops    []ComputeOp
+	from   int
+	w      *Work
+	x      shape
+	s      *Spec
+	st     *parallel.Strategy
+	d      degrees
+	train  bool
+	n      int  // layers of the kind at hand
+	redo   int  // of them, layers whose forward pass runs again
+	looped bool // operations at hand are started in a loop
+	norm   int  // tokens that norms and residuals touch on this rank
 }
 
 // add appends an operation or counts it to an equal one.
@@ -59,6 +59,7 @@ func (l *opList) add(op *ComputeOp) {
 	if times <= 0 {
 		return
 	}
+	op.Looped = l.looped
 	for i := l.from; i < len(l.ops); i++ {
 		o := &l.ops[i]
 		if o.Bytes != op.Bytes || o.M != op.M || o.N != op.N || o.K != op.K || o.Backward != op.Backward || o.Name != op.Name {
@@ -77,31 +78,65 @@ func (l *opList) add(op *ComputeOp) {
 
 // elementwise adds a memory-bound operation by its traffic forward and backward.
 func (l *opList) elementwise(name string, forward, backward float64, kernels int) {
-	l.add(&ComputeOp{Name: name, Kind: Elementwise, DType: "bf16", Times: l.n * l.again, Bytes: units.Bytes(forward), Kernels: kernels})
+	l.add(&ComputeOp{Name: name, Kind: Elementwise, DType: "bf16", Times: l.n + l.redo, Bytes: units.Bytes(forward), Kernels: kernels})
 	if l.train {
 		l.add(&ComputeOp{Name: name, Kind: Elementwise, DType: "bf16", Times: l.n, Bytes: units.Bytes(backward), Kernels: kernels, Backward: true})
 	}
 }
 
 // gemm adds C[m,n] = A[m,k] B[k,n] and, for training, the gradients of input and weight.
-func (l *opList) gemm(name string, st Storage, m, n, k int) {
+func (l *opList) gemm(name string, st Storage, m, n, k int) { l.product(name, st, m, n, k, false) }
+
+// product is gemm; norm says that its input comes out of a norm, which writes it in the type that multiplies it.
+func (l *opList) product(name string, st Storage, m, n, k int, norm bool) {
 	if m <= 0 || n <= 0 || k <= 0 {
 		return
 	}
 	dtype := st.Format.compute()
-	op := ComputeOp{Name: name, Kind: GEMM, DType: dtype, Times: l.n * l.again, M: m, N: n, K: k}
+	op := ComputeOp{Name: name, Kind: GEMM, DType: dtype, Times: l.n + l.redo, M: m, N: n, K: k}
 	op.fill(st)
 	l.add(&op)
 	if !l.train {
 		return
 	}
+	l.casts(st.Format, m, n, k, norm)
 	dgrad := ComputeOp{Name: name, Kind: GEMM, DType: dtype, Times: l.n, M: m, N: k, K: n, Backward: true}
 	dgrad.fill(st)
 	l.add(&dgrad)
 	// The weight gradient reads and writes an fp32 main gradient: 8 bytes an output element.
 	wgrad := ComputeOp{Name: name, Kind: GEMM, DType: dtype, Times: l.n, M: k, N: n, K: m, OutBytes: 8, Backward: true}
+	if l.w.SeparateGrads {
+		wgrad.OutBytes = 0
+		l.add(&ComputeOp{Name: "main gradients", Kind: Elementwise, DType: "fp32", Times: l.n, Bytes: separateGrad * units.Bytes(n) * units.Bytes(k), Kernels: 1, Backward: true})
+	}
 	wgrad.fill(storeBF16)
 	l.add(&wgrad)
+}
+
+// casts adds the quantization of a product's operands in training: its input in the forward pass and its result's gradient
+// in the backward pass, each read in bf16 and written twice, along both dimensions, since the weight gradient multiplies
+// along the other one (Transformer Engine's rowwise and columnwise copies). Types with a scale of the whole tensor read it
+// once more for its largest value. Weights are cast once a step. A norm writes its result quantized.
+func (l *opList) casts(f Format, m, n, k int, norm bool) {
+	written, read := 2.0, 2.0
+	switch f {
+	case FP8:
+	case FP8Block:
+		written = 2 + 8.0/128
+	case NVFP4:
+		written, read = 2*0.5625, 4
+	default:
+		return
+	}
+	kernels := int(read) / 2
+	forward := (read + written) * float64(m) * float64(k)
+	if norm {
+		forward = 0
+	}
+	if forward > 0 {
+		l.add(&ComputeOp{Name: "cast", Kind: Elementwise, DType: "bf16", Times: l.n + l.redo, Bytes: units.Bytes(forward), Kernels: kernels})
+	}
+	l.add(&ComputeOp{Name: "cast", Kind: Elementwise, DType: "bf16", Times: l.n, Bytes: units.Bytes((read + written) * float64(m) * float64(n)), Kernels: kernels, Backward: true})
 }
 
 // fill computes FLOPs and traffic of a GEMM: activations in the compute type, weights as stored, 2-byte output.
@@ -133,6 +168,7 @@ const (
 	actForward, actBackward   = 4, 6
 	embedBytes                = 4  // inference: read a row, write it
 	embedTrainBytes           = 14 // training: forward and gradient
+	separateGrad              = 10 // a weight: gradient read in bf16, main gradient read and written in fp32
 	lossBytes                 = 16 // a logit, forward and backward together
 )
 
@@ -154,7 +190,7 @@ func (l *opList) layer(k *Kind) {
 			l.gemm("mla_absorb_v", st, m, heads*k.Mixer.VHeadDim, k.Mixer.KVLora)
 			continue
 		}
-		l.gemm(g.name, st, m, n, in)
+		l.product(g.name, st, m, n, in, !t.Row)
 	}
 	l.core(k)
 	l.feed(k)
@@ -170,8 +206,8 @@ func (l *opList) between(k *Kind, h float64) {
 		blocks++
 	}
 	th := float64(l.norm) * h
-	old := l.n
-	l.n *= blocks
+	old, redo := l.n, l.redo
+	l.n, l.redo = l.n*blocks, l.redo*blocks
 	switch {
 	case !l.train:
 		l.elementwise("add_norm", addNorm*th, 0, 1)
@@ -182,7 +218,7 @@ func (l *opList) between(k *Kind, h float64) {
 		l.elementwise("norm", normForward*th, normBackward*th, 1)
 		l.elementwise("add", addForward*th, addBackward*th, 1)
 	}
-	l.n = old
+	l.n, l.redo = old, redo
 }
 
 // feed adds what the feed-forward part does beside its GEMMs.
@@ -217,29 +253,27 @@ func (l *opList) feed(k *Kind) {
 	if l.x.exchange {
 		tokens = l.x.own * l.x.ep * l.x.etp
 	}
+	if l.train {
+		l.experts(f, in, tokens, st)
+		return
+	}
 	skew := l.w.Skew
-	op := ComputeOp{Name: "moe", Kind: MoE, DType: st.Format.compute(), Times: l.n * l.again, MoETokens: tokens, Hidden: in, Inter: f.ExpertInter, TopK: f.effectiveTopK(),
+	op := ComputeOp{Name: "moe", Kind: MoE, DType: st.Format.compute(), Times: l.n + l.redo, MoETokens: tokens, Hidden: in, Inter: f.shareOfExpert(l.x.etp, st.Format) * l.x.etp, TopK: f.effectiveTopK(),
 		Experts: f.Experts, EP: l.x.ep, ExpertTP: l.x.etp, Gated: f.Gated, Skew: skew, Dispatched: l.x.exchange}
 	mats := 2.0
 	if f.Gated {
 		mats = 3
 	}
 	slots := float64(tokens) * float64(f.effectiveTopK()) / float64(l.x.ep)
-	size := float64(in) * float64(ceilDiv(f.ExpertInter, l.x.etp))
+	size := float64(in) * float64(f.shareOfExpert(l.x.etp, st.Format))
 	op.FLOPs = 2 * mats * slots * size
 	local := float64(ceilDiv(f.Experts, l.x.ep))
 	op.Bytes = units.Bytes(min(local, slots)*mats*size*st.perWeight() + slots*4*float64(in))
 	l.add(&op)
-	if l.train {
-		op.Times, op.Backward = l.n, true
-		op.FLOPs *= 2
-		op.Bytes *= 2
-		l.add(&op)
-	}
 }
 
 func (l *opList) embedding() {
-	l.n = 1
+	l.n, l.redo = 1, 0
 	th := float64(l.x.tokens) * float64(l.s.Hidden)
 	if l.train {
 		l.add(&ComputeOp{Name: "embedding", Kind: Elementwise, DType: "bf16", Times: 1, Bytes: units.Bytes(embedTrainBytes * th), Kernels: 2})
@@ -250,9 +284,7 @@ func (l *opList) embedding() {
 
 // head adds the final norm, the logits of the rows that are sampled, and the loss in training.
 func (l *opList) head() {
-	l.n = 1
-	again := l.again
-	l.again = 1
+	l.n, l.redo = 1, 0
 	rows := l.w.Batch
 	if l.train {
 		rows = l.x.tokens
@@ -266,5 +298,4 @@ func (l *opList) head() {
 	} else {
 		l.elementwise("sampling", 4*float64(rows)*float64(n), 0, 2)
 	}
-	l.again = again
 }

@@ -51,7 +51,7 @@ func pairs(tokens, context, window int) float64 {
 }
 
 func (l *opList) attend(op ComputeOp, width int, cacheBytes float64) {
-	op.Times = l.n * l.again
+	op.Times = l.n + l.redo
 	if l.train && l.st.Recompute == "selective" {
 		op.Times += l.n
 	}
@@ -89,7 +89,8 @@ func (l *opList) softmax(m *Mixer) {
 			n += c
 		}
 		if op.Kind == AttnDecode {
-			op.Context = max(n, 1)
+			// all heads share one latent: the kernel is that of latent attention (FlashMLA), not one pass a head
+			op.Kind, op.Context = MLADecode, max(n, 1)
 		} else {
 			op.Window = n
 		}
@@ -129,17 +130,17 @@ const (
 // scores are written and read, and softmax and dropout between them.
 func (l *opList) scores(a *ComputeOp) {
 	n := float64(a.Batch) * float64(a.Heads) * float64(a.Tokens) * float64(a.Context)
-	again := l.again
+	times := l.n + l.redo
 	if l.train && l.st.Recompute == "selective" {
-		again++
+		times += l.n
 	}
 	drop := l.train && l.s.LayerNorm
 	soft, softBack := float64(softmaxForward), float64(softmaxBackward)
 	if drop {
 		soft, softBack = soft+dropoutForward, softBack+dropoutBackward
 	}
-	product := ComputeOp{Name: "attention_scores", Kind: Elementwise, DType: "bf16", Times: l.n * again, Kernels: 2, FLOPs: 4 * float64(a.HeadDim) * n, Bytes: units.Bytes(4 * n)}
-	middle := ComputeOp{Name: "attention_softmax", Kind: Elementwise, DType: "bf16", Times: l.n * again, Kernels: 2, Bytes: units.Bytes(soft * n)}
+	product := ComputeOp{Name: "attention_scores", Kind: Elementwise, DType: "bf16", Times: times, Kernels: 2, FLOPs: 4 * float64(a.HeadDim) * n, Bytes: units.Bytes(4 * n)}
+	middle := ComputeOp{Name: "attention_softmax", Kind: Elementwise, DType: "bf16", Times: times, Kernels: 2, Bytes: units.Bytes(soft * n)}
 	l.add(&product)
 	l.add(&middle)
 	if l.train {
@@ -179,7 +180,7 @@ func (l *opList) latent(m *Mixer) {
 func (l *opList) indexer(m *Mixer, context int) {
 	tokens, _ := l.span()
 	p := float64(l.w.Batch) * pairs(tokens, max(context, tokens), 0)
-	op := ComputeOp{Name: "indexer", Kind: Elementwise, DType: "fp8", Times: l.n * l.again, Kernels: 3}
+	op := ComputeOp{Name: "indexer", Kind: Elementwise, DType: "fp8", Times: l.n + l.redo, Kernels: 3}
 	op.FLOPs = 2 * float64(m.IndexHeads*m.IndexDim) * p
 	// Keys once, scores written and read by the selection.
 	op.Bytes = units.Bytes(float64(l.w.Batch)*float64(context)*indexKeyBytes(m.IndexDim) + 8*p)
@@ -198,7 +199,7 @@ func (l *opList) scan(m *Mixer) {
 	seqs := float64(l.w.Batch)
 	tokens := float64(l.x.tokens)
 	inner := float64(m.InProj+m.Inner) * share
-	op := ComputeOp{Name: scanNames[m.Kind], Kind: Elementwise, DType: "bf16", Times: l.n * l.again, Kernels: 3}
+	op := ComputeOp{Name: scanNames[m.Kind], Kind: Elementwise, DType: "bf16", Times: l.n + l.redo, Kernels: 3}
 	if l.w.Phase == Decode {
 		op.Bytes = units.Bytes(seqs*(2*state*float64(m.StateBytes)+4*float64(m.ConvState)*share) + 2*tokens*inner)
 		op.FLOPs = 6 * tokens * state

@@ -21,7 +21,7 @@ func TestStagesTogetherAreTheNetwork(t *testing.T) {
 		sum := make([]int, len(s.Kinds))
 		for stage := range pp {
 			for k := range s.Kinds {
-				sum[k] += s.kindsOn(k, pp, v, stage)
+				sum[k] += s.kindsOn(k, cut{pp: pp, v: v}, stage)
 			}
 		}
 		for k := range s.Kinds {
@@ -117,6 +117,9 @@ func TestWorkIsDividedNotLost(t *testing.T) {
 				if !s.MoE() {
 					st.EP, st.ExpertTP = 1, 1
 				}
+				if st.ExpertTP > 1 && s.paddedExperts(st.ExpertTP) != nil {
+					continue // zeros are multiplied too
+				}
 				got := sum(s, st, w)
 				if math.Abs(got-one) > 0.01*one {
 					t.Errorf("%s %s %s: %.4g FLOPs over all ranks, one GPU has %.4g", name, st, phase, got, one)
@@ -132,9 +135,9 @@ func slowOps(s *Spec, st parallel.Strategy, w Work, stage int) (times map[Comput
 	x := s.shapeOf(&st, &w)
 	first, n := s.StageLayers(st.PP, stage)
 	for i := first; i < first+n; i++ {
-		l := opList{w: &w, x: x, s: s, st: &st, d: x.degrees(), train: w.Phase == Train, n: 1, again: 1, norm: x.tokens}
+		l := opList{w: &w, x: x, s: s, st: &st, d: x.degrees(), train: w.Phase == Train, n: 1, norm: x.tokens}
 		if l.train && st.Recompute == "full" {
-			l.again = 2
+			l.redo = 1
 		}
 		if x.seqPar {
 			l.norm = ceilDiv(x.tokens, x.tp)
@@ -233,7 +236,7 @@ func TestRulesOfTheNetwork(t *testing.T) {
 		{"llama-3.1-8b", "heads % tp", parallel.Strategy{TP: 6}}, {"llama-3.1-8b", "kv heads and tp", parallel.Strategy{TP: 6}},
 		{"llama-3.1-8b", "mlp width % tp", parallel.Strategy{TP: 3}}, {"llama-3.1-8b", "layers >= pp", parallel.Strategy{PP: 33}},
 		{"llama-3.1-8b", "experts", parallel.Strategy{EP: 2, DP: 2}}, {"deepseek-v3", "experts % ep", parallel.Strategy{DP: 24, EP: 24}},
-		{"deepseek-v3", "quantisation block", parallel.Strategy{TP: 32, ExpertTP: 1, EP: 32}}, {"gpt-oss-120b", "quantisation block", parallel.Strategy{TP: 4, ExpertTP: 4}},
+		{"deepseek-v3", "quantisation block", parallel.Strategy{TP: 32, ExpertTP: 1, EP: 32}},
 		{"mixtral-8x7b", "expert width % expert-tp", parallel.Strategy{TP: 8, ExpertTP: 3}},
 	} {
 		found := false

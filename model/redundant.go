@@ -28,3 +28,15 @@ func (s *Spec) WithRedundantExperts(extra int) *Spec {
 	}
 	return &out
 }
+
+// RoutedExperts is the number of routed experts of a layer, 0 for a dense network. Where layers differ, the smallest
+// counts: ep must divide it.
+func (s *Spec) RoutedExperts() int {
+	n := 0
+	for i := range s.Kinds {
+		if f := &s.Kinds[i].FFN; f.Kind == Experts && (n == 0 || f.Experts < n) {
+			n = f.Experts
+		}
+	}
+	return n
+}

@@ -27,30 +27,103 @@ func evenSplit(layers, pp, stage int) (first, n int) {
 	return first, n
 }
 
-// kindsOn is how many layers of a kind a rank of a stage holds; with interleaving v the network is cut into pp*v pieces
-// and the stage holds every pp-th.
-func (s *Spec) kindsOn(kind, pp, v, stage int) int {
-	if v <= 1 {
-		first, n := evenSplit(len(s.layers), pp, stage)
-		p := s.prefix[kind]
-		return int(p[first+n] - p[first])
+// cut is how a network is divided over a pipeline: pp x v pieces, of which stage s holds every pp-th from s on. first and
+// last are the layers of the first and of the last piece; 0 = as the others.
+type cut struct{ pp, v, first, last int }
+
+func cutOf(st *parallel.Strategy) cut {
+	return cut{max(st.PP, 1), max(st.Interleave, 1), st.FirstStage, st.LastStage}
+}
+
+// piece returns the first layer and the number of layers of a piece.
+func (c cut) piece(layers, i int) (first, n int) {
+	pieces := c.pp * c.v
+	if c.first == 0 && c.last == 0 || pieces < 2 || i < 0 || i >= pieces {
+		return evenSplit(layers, pieces, i)
 	}
+	from, inner := 0, layers-c.first-c.last
+	if c.first > 0 {
+		if i == 0 {
+			return 0, c.first
+		}
+		from, pieces, i = c.first, pieces-1, i-1
+	}
+	if c.last > 0 {
+		if i == pieces-1 {
+			return layers - c.last, c.last
+		}
+		pieces--
+	}
+	first, n = evenSplit(inner, pieces, i)
+	return from + first, n
+}
+
+// kindsOn is how many layers of a kind a rank of a stage holds.
+func (s *Spec) kindsOn(kind int, c cut, stage int) int {
+	return s.firstOfKind(kind, c, stage, len(s.layers))
+}
+
+// firstOfKind is how many layers of a kind are among the first most layers of each piece of a stage.
+func (s *Spec) firstOfKind(kind int, c cut, stage, most int) int {
 	sum := 0
-	for c := range v {
-		first, n := evenSplit(len(s.layers), pp*v, c*pp+stage)
-		p := s.prefix[kind]
-		sum += int(p[first+n] - p[first])
+	p := s.prefix[kind]
+	for i := range c.v {
+		first, n := c.piece(len(s.layers), i*c.pp+stage)
+		sum += int(p[first+min(n, most)] - p[first])
 	}
 	return sum
 }
 
+// redoneOn is how many layers of a kind on a stage run their forward pass again before their backward pass.
+func (s *Spec) redoneOn(kind int, c cut, st *parallel.Strategy, stage int) int {
+	switch {
+	case st.Recompute != "full":
+		return 0
+	case st.RecomputeLayers > 0:
+		return s.firstOfKind(kind, c, stage, st.RecomputeLayers)
+	}
+	return s.kindsOn(kind, c, stage)
+}
+
+// StageKinds counts the layers of each kind on a stage, and those that run their forward pass again. false: the network has
+// more kinds than there is room.
+func (s *Spec) StageKinds(st *parallel.Strategy, stage int, held, redone []int16) bool {
+	if len(s.Kinds) > len(held) || len(s.Kinds) > len(redone) {
+		return false
+	}
+	c := cutOf(st)
+	for k := range s.Kinds {
+		held[k] = int16(s.kindsOn(k, c, stage))
+		redone[k] = int16(s.redoneOn(k, c, st, stage))
+	}
+	return true
+}
+
+// EndLayers is how many layers the first and the last virtual stage hold.
+func (s *Spec) EndLayers(st parallel.Strategy) (first, last int) {
+	c := cutOf(&st)
+	_, first = c.piece(len(s.layers), 0)
+	_, last = c.piece(len(s.layers), c.pp*c.v-1)
+	return first, last
+}
+
 // LayersOn is how many layers a rank of a stage holds.
 func (s *Spec) LayersOn(st parallel.Strategy, stage int) int {
-	sum := 0
+	sum, c := 0, cutOf(&st)
 	for k := range s.Kinds {
-		sum += s.kindsOn(k, max(st.PP, 1), max(st.Interleave, 1), stage)
+		sum += s.kindsOn(k, c, stage)
 	}
 	return sum
+}
+
+// LargestPiece is how many layers the fullest virtual stage holds.
+func (s *Spec) LargestPiece(st parallel.Strategy) int {
+	most, c := 0, cutOf(&st)
+	for i := range c.pp * c.v {
+		_, n := c.piece(len(s.layers), i)
+		most = max(most, n)
+	}
+	return most
 }
 
 // PipelineBubble is the share of a training step that a stage idles: (p-1)/(v m + p-1) for p stages, m micro-batches and
@@ -63,6 +136,7 @@ func PipelineBubble(stages, microBatches, interleave int) float64 {
 // shape is a strategy as the layers see it.
 type shape struct {
 	tp, cp, pp, dp, ep, etp, v int
+	cut                        cut
 	// exchange: tokens go to the experts' ranks and back (all-to-all over EP, gather and scatter over expert-TP), each
 	// rank sending its own 1/tp of the replica's tokens. Otherwise every rank of the replica holds all its tokens,
 	// computes its share of the experts, and one all-reduce joins the results.
@@ -95,7 +169,7 @@ func Exchanges(st parallel.Strategy, phase Phase) bool {
 
 func (s *Spec) shapeOf(st *parallel.Strategy, w *Work) shape {
 	x := shape{tp: max(st.TP, 1), cp: max(st.CP, 1), pp: max(st.PP, 1), dp: max(st.DP, 1), ep: max(st.EP, 1), etp: max(st.ExpertTP, 1),
-		v: max(st.Interleave, 1), seqPar: st.SequenceParallel && st.TP > 1, cache: cacheBytes(w.KVDType)}
+		v: max(st.Interleave, 1), seqPar: st.SequenceParallel && st.TP > 1, cache: cacheBytes(w.KVDType), cut: cutOf(st)}
 	x.exchange = Exchanges(*st, w.Phase)
 	x.tokens = w.NewTokens()
 	if w.Phase != Decode {

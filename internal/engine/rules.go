@@ -15,6 +15,7 @@ type Facts struct {
 	Experts                int // routed, of the layer with the fewest; 0 = dense
 	GlobalBatch, SeqLen    int // training
 	Training               bool
+	Decode                 bool // an instance that only decodes: its caches come from another one
 }
 
 // Violation is a rule of an engine that a strategy breaks.
@@ -38,7 +39,7 @@ type rule struct {
 
 // rules of each engine, in the order they are checked.
 var rules = map[string][]rule{
-	"vllm":     {headsByTP("vllm/config/model.py verify_with_parallel_config"), kvHeads("vllm/model_executor/models/llama.py LlamaAttention"), vllmExperts, noTraining},
+	"vllm":     {headsByTP("vllm/config/model.py verify_with_parallel_config"), kvHeads("vllm/model_executor/models/llama.py LlamaAttention"), vllmExperts, vllmDecode, noTraining},
 	"sglang":   {headsByTP("sglang/srt/layers/dp_attention.py, attention tp = tp / dp"), kvHeads("sglang/srt/models/llama.py LlamaAttention"), sglangDP, sglangExperts, expertsByEP("sglang/srt/server_args.py ep_size"), noTraining},
 	"trtllm":   {headsByTP("tensorrt_llm/models/modeling_utils.py PretrainedConfig"), kvHeads("tensorrt_llm/_torch/modules/attention.py"), trtAttentionDP, trtExperts, expertsByEP("tensorrt_llm/_torch/modules/fused_moe/interface.py"), noTraining},
 	"megatron": {headsByTP("megatron/core/transformer/transformer_config.py"), kvHeads("megatron/core/transformer/transformer_config.py num_query_groups"), expertsByEP("megatron/core/transformer/transformer_config.py num_moe_experts"), megatronWorld, megatronSP, megatronBatch, megatronLayers, megatronInterleave, megatronMicro, megatronCP},
@@ -91,6 +92,14 @@ var vllmExperts = rule{name: "ep = tp x dp", source: "vllm/model_executor/layers
 		return fmt.Sprintf("experts over %d ranks and attention over tp %d: wants tp x dp ranks", ranks, st.TP)
 	}
 	return ""
+}}
+
+// vllmDecode: caches are handed over between equal stages or from a pipeline to a decoder without one, never to one with.
+var vllmDecode = rule{name: "no pipeline in decode instances", source: "vllm/distributed/kv_transfer/kv_connector/v1/nixl: set_xfer_handshake_metadata_pp_aware; pull request 45880 covers pipelines that prefill alone", broken: func(st parallel.Strategy, f Facts) string {
+	if !f.Decode || st.PP == 1 {
+		return ""
+	}
+	return fmt.Sprintf("pp %d in an instance that only decodes: wants pp 1", st.PP)
 }}
 
 // sglangDP: --tp is the size of the instance; with --enable-dp-attention, --dp divides it and attention runs on tp / dp.
@@ -150,6 +159,18 @@ var megatronBatch = rule{name: "global batch % (micro-batch x dp)", source: "meg
 // --pipeline-model-parallel-layout takes any split.
 var megatronLayers = rule{name: "layers % (pp x virtual stages)", before: "0.13", source: "megatron/core/transformer/transformer_block.py get_num_layers_to_build", broken: func(st parallel.Strategy, f Facts) string {
 	n := st.PP * max(st.Interleave, 1)
+	layers := f.Layers
+	for _, end := range []int{st.FirstStage, st.LastStage} { // --decoder-first-pipeline-num-layers and -last-
+		if end > 0 && n > 1 {
+			layers, n = layers-end, n-1
+		}
+	}
+	if layers != f.Layers {
+		if f.Layers == 0 || layers%n == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d layers beside the first and last stage are not a multiple of %d pieces", layers, n)
+	}
 	if f.Layers == 0 || n == 1 || f.Layers%n == 0 || (f.Layers+1)%n == 0 || (f.Layers+2)%n == 0 {
 		return ""
 	}

@@ -36,6 +36,8 @@ func TestEveryRuleRejectsWhatTheEngineCannotRun(t *testing.T) {
 		{"several instances of tp x dp", "vllm", st{TP: 2, DP: 8, EP: 8}, deepseek, ""},
 		{"half cut, half spread", "vllm@0.24", st{TP: 8, EP: 4, ExpertTP: 2}, deepseek, "ep = tp x dp"},
 		{"experts on part of tp", "vllm", st{TP: 8, EP: 4}, deepseek, "ep = tp x dp"},
+		{"a pipeline that only decodes", "vllm", st{TP: 4, PP: 2}, Facts{Heads: 64, KVHeads: 8, Decode: true}, "no pipeline in decode instances"},
+		{"a pipeline that serves", "vllm", st{TP: 4, PP: 2}, llama, ""},
 		{"training", "vllm", st{TP: 8}, training(llama, 64, 4096), "inference only"},
 		{"context parallelism", "vllm", st{TP: 2, CP: 2}, llama, "no context parallelism"},
 
@@ -58,6 +60,8 @@ func TestEveryRuleRejectsWhatTheEngineCannotRun(t *testing.T) {
 		{"80 layers in 12 pieces, old", "megatron@0.12", st{PP: 12, MicroBatch: 1}, training(llama, 96, 4096), "layers % (pp x virtual stages)"},
 		{"80 layers in 12 pieces, with a layout flag", "megatron@0.13", st{PP: 12, MicroBatch: 1}, training(llama, 96, 4096), ""},
 		{"126 layers, embedding and loss counted", "megatron@0.12", st{PP: 16, MicroBatch: 1}, training(Facts{Layers: 126, Heads: 128, KVHeads: 8}, 64, 8192), ""},
+		{"80 layers in 12 pieces, 4 on the last and 6 on the first", "megatron@0.12", st{PP: 12, MicroBatch: 1, FirstStage: 6, LastStage: 4}, training(llama, 96, 4096), ""},
+		{"80 layers in 12 pieces, 4 on the last", "megatron@0.12", st{PP: 12, MicroBatch: 1, LastStage: 4}, training(llama, 96, 4096), "layers % (pp x virtual stages)"},
 		{"virtual stages without a pipeline", "megatron", st{Interleave: 4, MicroBatch: 1}, training(llama, 64, 4096), "virtual stages need a pipeline"},
 		{"too few micro-batches to interleave", "megatron", st{PP: 8, Interleave: 2, MicroBatch: 1}, training(llama, 4, 4096), "micro-batches >= pp when interleaved"},
 		{"an odd sequence over cp 4", "megatron", st{CP: 4, MicroBatch: 1}, training(llama, 64, 4100), "sequence % (2 x cp)"},

@@ -62,11 +62,17 @@ type Strategy struct {
 	// Order lists tp, cp, dp, pp (ep may stand anywhere), fastest varying first. Empty means tp, cp, ep, dp, pp.
 	Order []Dim
 
+	RedundantExperts int    // extra physical experts a layer, copies that a load balancer places (serving); 0 = none
 	Interleave       int    // virtual pipeline stages a rank (training); 0 or 1 = none
 	SequenceParallel bool   // Megatron sequence parallelism over the TP group
 	ZeRO             int    // 0 plain, 1, 2, 3
 	Recompute        string // "", "selective", "full" (training)
-	MicroBatch       int    // sequences a micro-batch (training), or a pipeline micro-batch (serving)
+	// RecomputeLayers bounds full recomputation to the first layers of every virtual stage (Megatron's method "block"); 0 = all.
+	RecomputeLayers int
+	// FirstStage and LastStage are the layers of the first and of the last virtual stage, where these hold another number
+	// than the others, as embedding and head are work too; 0 = as the others.
+	FirstStage, LastStage int
+	MicroBatch            int // sequences a micro-batch (training), or a pipeline micro-batch (serving)
 }
 
 // DefaultOrder is Megatron's default, fastest varying first.
@@ -136,6 +142,9 @@ func (s Strategy) String() string {
 		if d.v > 1 {
 			b = append(b, fmt.Sprintf("%s%d", d.name, d.v))
 		}
+	}
+	if s.RedundantExperts > 0 {
+		b = append(b, fmt.Sprintf("+%d experts", s.RedundantExperts))
 	}
 	if len(b) == 0 {
 		return "1 GPU"
