@@ -79,3 +79,59 @@ func BenchmarkMTNLG(b *testing.B) {
 		b.ReportMetric(float64(p.Searched.Strategies), "strategies")
 	}
 }
+
+// irregular1024 is 128 boxes of which two have a GPU with half its NVLinks down and one has seven GPUs.
+func irregular1024(tb testing.TB, be *bench) *topology.Cluster {
+	c := be.preset(tb, "hgx-h100", 128)
+	for _, e := range []topology.Edit{
+		{Kind: topology.SetLinks, Node: "node17", GPU: 3, Links: 9},
+		{Kind: topology.SetLinks, Node: "node90", GPU: 6, Links: 9},
+		{Kind: topology.DropGPU, Node: "node64", GPU: 5},
+	} {
+		var err error
+		if c, _, err = c.Edit(e, be.cat); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return c
+}
+
+// BenchmarkIrregular1024 plans on 1,023 usable GPUs of which two are slow (budget 1 s).
+func BenchmarkIrregular1024(b *testing.B) {
+	be := newBench(b)
+	c := irregular1024(b, be)
+	b.ReportAllocs()
+	for b.Loop() {
+		r := be.request(b, c, "llama-3.1-70b", layout.Workload{Task: "serve", ISL: 4096, OSL: 1024})
+		r.Skip = func(id topology.GPUID) bool { return c.GPUBad(id) != "" }
+		p, err := Search(context.Background(), r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(p.Searched.Priced), "priced")
+		b.ReportMetric(float64(p.Best.GPUs), "GPUs")
+		b.ReportMetric(100*(float64(p.Best.Step.Time/p.Best.Bound)-1), "gap-%")
+	}
+}
+
+// BenchmarkRackWithCopies searches a rack whose 72 GPUs need redundant experts.
+func BenchmarkRackWithCopies(b *testing.B) {
+	benchmarkPlan(b, "gb200-nvl72", 1, "deepseek-v3", layout.Workload{Task: "decode", ISL: 4096, OSL: 1024})
+}
+
+// BenchmarkSensitivity64 is the analysis alone, on DeepSeek-V3 over 64 GPUs with transparent prices.
+func BenchmarkSensitivity64(b *testing.B) {
+	be := newBench(b)
+	r := be.request(b, be.preset(b, "hgx-h200", 8), "deepseek-v3", layout.Workload{Task: "serve", ISL: 4096, OSL: 1024})
+	p, err := Search(context.Background(), r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		q := *p
+		if err := Sensitivity(context.Background(), r, &q, varyCheap(r)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

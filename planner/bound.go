@@ -22,6 +22,7 @@ type ideal struct {
 	s     *search
 	spots map[int][][]topology.GPUID // by group size
 	cache map[idealKey]collective.Estimate
+	parts [][]topology.GPUID // see units
 }
 
 type idealKey struct {
@@ -39,7 +40,7 @@ func newIdeal(s *search) *ideal {
 func (i *ideal) comm(st parallel.Strategy) step.Comm {
 	return func(op model.CollectiveOp) (collective.Estimate, error) {
 		n := st.Size(op.Group)
-		if op.Group == parallel.PP {
+		if op.Group == parallel.PP || op.Op == parallel.SendRecv {
 			n = 2
 		}
 		k := idealKey{op.Op, int64(op.Bytes), op.DType, n}
@@ -48,7 +49,7 @@ func (i *ideal) comm(st parallel.Strategy) step.Comm {
 		}
 		var best collective.Estimate
 		for j, spot := range i.at(n) {
-			e, err := i.s.Pricer.Price(collective.Request{Op: op.Op, Bytes: op.Bytes, DType: op.DType, Launch: graphLaunch, Members: spot})
+			e, err := i.s.Pricer.Price(collective.Request{Op: op.Op, Bytes: wireBytes(i.s.Cluster, spot, &op), DType: op.DType, Launch: graphLaunch, Members: spot})
 			if err != nil {
 				return e, err
 			}
@@ -103,6 +104,9 @@ func (i *ideal) at(n int) [][]topology.GPUID {
 // units lists the parts of the machine that a group would rather not leave: NVLink domains, and nodes that hold several
 // of them (PCIe, bridges); larger ones first.
 func (i *ideal) units() [][]topology.GPUID {
+	if i.parts != nil {
+		return i.parts
+	}
 	c := i.s.Cluster
 	type unit struct {
 		node bool
@@ -124,6 +128,7 @@ func (i *ideal) units() [][]topology.GPUID {
 	slices.SortFunc(lists, func(a, b []topology.GPUID) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), slices.Compare(a, b))
 	})
+	i.parts = lists
 	return lists
 }
 

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 
 	"rankmap/collective"
 	"rankmap/internal/parallel"
@@ -30,12 +31,14 @@ type kindComm struct {
 	members  [][]topology.GPUID
 	siblings [][][]topology.GPUID
 	prices   map[priceKey]collective.Estimate
+	hops     [][]int // pipelines: the members that cross each boundary between stages, by their place
 }
 
 type priceKey struct {
 	op    parallel.Op
 	bytes units.Bytes
 	dtype string
+	hop   int
 }
 
 // newComm prepares a seating for pricing; groups are worked out when a kind is first asked for.
@@ -46,7 +49,7 @@ func newComm(s *seating, p collective.Pricer, launch collective.Launch, st paral
 // price is the step.Comm of this seating.
 func (m *comm) price(op model.CollectiveOp) (collective.Estimate, error) {
 	kc := m.groups(&op)
-	k := priceKey{op.Op, op.Bytes, op.DType}
+	k := priceKey{op.Op, op.Bytes, op.DType, op.Hop}
 	if e, ok := kc.prices[k]; ok {
 		return e, nil
 	}
@@ -58,13 +61,16 @@ func (m *comm) price(op model.CollectiveOp) (collective.Estimate, error) {
 	}
 	var worst collective.Estimate
 	for i, l := range kc.members {
+		if !kc.crosses(op.Hop, i) {
+			continue
+		}
 		e, err := m.pricer.Price(collective.Request{
-			Op: op.Op, Bytes: op.Bytes, DType: op.DType, Launch: m.launch, Members: l, Siblings: kc.siblings[i],
+			Op: op.Op, Bytes: wireBytes(m.seats.c, l, &op), DType: op.DType, Launch: m.launch, Members: l, Siblings: kc.siblings[i],
 		})
 		if err != nil {
 			return collective.Estimate{}, err
 		}
-		if i == 0 || e.Time > worst.Time {
+		if e.Time >= worst.Time {
 			worst = e
 		}
 	}
@@ -77,7 +83,7 @@ func (m *comm) price(op model.CollectiveOp) (collective.Estimate, error) {
 
 // groups returns the groups that a collective runs on.
 func (m *comm) groups(op *model.CollectiveOp) *kindComm {
-	if op.Group == parallel.PP && op.Op != parallel.SendRecv {
+	if op.Group == parallel.PP && (op.Op != parallel.SendRecv || op.Hop == m.st.PP) {
 		if m.ends == nil {
 			m.ends = m.seats.ends(m.st)
 		}
@@ -89,6 +95,11 @@ func (m *comm) groups(op *model.CollectiveOp) *kindComm {
 		m.kinds[op.Group] = kc
 	}
 	return kc
+}
+
+// crosses says whether the i-th members are a pair of the boundary that a transfer crosses (model.CollectiveOp.Hop).
+func (k *kindComm) crosses(hop, i int) bool {
+	return hop < 1 || hop > len(k.hops) || slices.Contains(k.hops[hop-1], i)
 }
 
 // pairs are the neighbours inside the groups of a kind, which pass something on from rank to rank.

@@ -27,7 +27,10 @@ func (p *Plan) Document(r Request, in layout.Inputs, cluster *topology.Doc) (*la
 		Ranks: p.documentRanks(r.Cluster), Groups: groups,
 		Predicted: predicted(b), Memory: documentMemory(b, r.Capacity),
 		Env: p.environment(r.Cluster), Launchers: p.Launchers, Notes: p.Notes,
-		Rejected: []layout.Rejected{},
+		Rejected: []layout.Rejected{}, Avoided: p.Avoided, Sensitivity: p.Flips,
+	}
+	if k := p.Kept; k != nil {
+		l.Kept = &layout.Kept{From: r.Former, Stay: k.Stay, Moved: k.Moved, Gone: k.Gone, Moves: k.Moves, Anew: k.Anew}
 	}
 	for _, id := range p.Idle {
 		l.IdleGPUs = append(l.IdleGPUs, r.Cluster.GPUName(id))
@@ -123,11 +126,12 @@ func (d *groupWriter) group(ranks []int, concurrent int) (layout.Group, error) {
 	g.Domain, g.Path, g.Slowest = describe(d.r.Cluster, shape)
 	for _, u := range d.used {
 		e, err := d.r.Pricer.Price(collective.Request{
-			Op: u.used.Op.Op, Bytes: u.used.Op.Bytes, DType: u.used.Op.DType, Launch: graphLaunch, Members: members, Siblings: siblings,
+			Op: u.used.Op.Op, Bytes: wireBytes(d.r.Cluster, members, &u.used.Op), DType: u.used.Op.DType, Launch: graphLaunch, Members: members, Siblings: siblings,
 		})
 		if err != nil {
 			return layout.Group{}, err
 		}
+		u.used.Op.Bytes = wireBytes(d.r.Cluster, members, &u.used.Op)
 		g.Collectives = append(g.Collectives, documentCollective(u, e))
 	}
 	d.like[sig] = &g
@@ -225,7 +229,7 @@ func predicted(o *Outcome) layout.Predicted {
 		TTFTMs: round(o.TTFT.Time.Millis(), 4), TPOTMs: round(o.TPOT.Time.Millis(), 4),
 		TokensPerSecond: round(o.Tokens, 5), TokensPerSecondPerGPU: round(o.PerGPU, 5),
 		StepMs: round(o.Step.Time.Millis(), 4), StepP10Ms: round(o.Step.P10.Millis(), 4), StepP90Ms: round(o.Step.P90.Millis(), 4),
-		BoundMs: round(o.Bound.Millis(), 4), MFU: round(o.MFU, 4), Batch: o.Batch, BatchPerReplica: o.Replica,
+		BoundMs: round(o.Bound.Millis(), 4), PlainMs: round(o.Plain.Millis(), 4), MFU: round(o.MFU, 4), Batch: o.Batch, BatchPerReplica: o.Replica,
 	}
 	for _, x := range o.Step.Parts {
 		p.Parts = append(p.Parts, layout.Part{

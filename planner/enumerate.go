@@ -23,11 +23,14 @@ func (f Freedom) allows(d parallel.Dim, n int) bool {
 
 // splitter lists the degrees that a model can take at all; the planner asks the model for the rules afterwards.
 type splitter struct {
-	gpus   int
-	layers int
-	heads  int // 0 = unknown
-	expert int // routed experts, 0 = dense
-	cp     bool
+	gpus     int
+	layers   int
+	heads    int // 0 = unknown
+	expert   int // routed experts, 0 = dense
+	cp       bool
+	training bool
+	copies   int  // redundant experts that every strategy has
+	balanced bool // redundant experts may be added where ep does not divide the experts
 }
 
 // strategies lists every candidate with exactly n GPUs, in a fixed order. Expert degrees: for a dense model none; for
@@ -74,15 +77,16 @@ func (s splitter) expertSides(b parallel.Strategy, f Freedom) []parallel.Strateg
 	for _, adp := range divisors(b.DP) {
 		ranks := replica * adp
 		for _, ep := range divisors(ranks) {
-			if s.expert%ep != 0 || !f.allows(parallel.EP, ep) || !f.allows(parallel.ExpertTP, ranks/ep) {
+			copies, ok := s.copiesFor(ep)
+			if !ok || !f.allows(parallel.EP, ep) || !f.allows(parallel.ExpertTP, ranks/ep) {
 				continue
 			}
 			etp := ranks / ep
-			if adp > 1 && etp > b.TP { // expert matrices are cut at most as finely as attention's
-				continue
+			if adp > 1 && etp > b.TP && (ep > 1 || s.training) {
+				continue // expert matrices are cut at most as finely as attention's; engines cut them over all ranks or not
 			}
 			st := b
-			st.EP, st.ExpertTP = ep, etp
+			st.EP, st.ExpertTP, st.RedundantExperts = ep, etp, copies
 			out = append(out, st)
 		}
 	}

@@ -15,7 +15,7 @@ func (s *search) work(st parallel.Strategy, phase model.Phase, b int) model.Work
 		WeightDType: s.Workload.Weights, KVDType: s.Workload.KVCache,
 	}
 	if phase == model.Prefill {
-		w.Tokens, w.Context = s.Workload.ISL, s.Workload.ISL
+		w.Tokens, w.Context, w.Merged = s.Workload.ISL, s.Workload.ISL, true
 	}
 	return w
 }
@@ -27,16 +27,18 @@ func replicaBatch(st parallel.Strategy, b int) int { return max(1, (b+st.DP-1)/s
 //
 // Decode: TPOT is the decode step at the mean context isl + osl/2; tokens/s = b / TPOT.
 // Prefill: b prompts over the replicas; TTFT is the step; tokens/s = b isl / step.
-// Serve (continuous batching): in the steady state each decode step of b sequences is accompanied by b/osl new prompts
-// per replica set, so a step lasts t_decode(b) + (b/dp)/osl x t_prefill(1 prompt); TTFT is one prompt's prefill plus the
-// step that it waits for.
+// Serve: the steady state of continuous batching, see step.Serve.
 //
 // Brief outcomes lack the parts and collectives of the steps.
 func (s *search) evaluate(st parallel.Strategy, price step.Comm, b int, brief bool) (*Outcome, error) {
 	s.counts.Priced++
 	o := &Outcome{Strategy: st, GPUs: st.World(), Batch: b, Replica: replicaBatch(st, b)}
 	forward := func(w model.Work) (step.Result, error) {
-		return step.Forward(step.Input{Spec: s.Spec, Strategy: st, Work: w, Kernel: s.kernel(w.Phase), Comm: price, Brief: brief, Scratch: &s.scratch})
+		e := s.scheduler()
+		return step.Forward(step.Input{
+			Spec: s.spec(st), Strategy: st, Work: w, Kernel: s.kernel(w.Phase), Comm: price, Brief: brief, Scratch: &s.scratch,
+			Overhead: e.Step * units.Duration(st.PP), Halves: e.Halves,
+		})
 	}
 	gpus := float64(s.Cluster.NumGPUs())
 	if s.GPUs > 0 {
@@ -71,15 +73,20 @@ func (s *search) evaluate(st parallel.Strategy, price step.Comm, b int, brief bo
 		if o.Step, err = forward(s.work(st, model.Decode, b)); err != nil {
 			return nil, err
 		}
-		pre, err := forward(s.work(st, model.Prefill, 1))
+		if !brief {
+			pre, err := forward(s.work(st, model.Prefill, 1))
+			if err != nil {
+				return nil, err
+			}
+			o.Prefill = &pre
+		}
+		v, err := s.serve(st, price, b)
 		if err != nil {
 			return nil, err
 		}
-		o.Prefill = &pre
-		share := float64(o.Replica) / float64(max(1, s.Workload.OSL))
-		o.TPOT = o.Step.Band.Add(pre.Band.Scale(share))
-		o.TTFT = pre.Band.Add(o.Step.Band)
-		o.Tokens = float64(b) / o.TPOT.Time.Seconds()
+		o.Service = &v
+		o.TPOT, o.TTFT = v.TPOT, v.TTFT
+		o.Tokens = v.Rate * float64(s.Workload.OSL)
 		o.score = o.TTFT.Time.Seconds() + float64(s.Workload.OSL)*o.TPOT.Time.Seconds()
 	}
 	o.PerGPU = o.Tokens / gpus
@@ -101,7 +108,7 @@ func (s *search) memory(st parallel.Strategy, b int) model.Memory {
 	}
 	w := s.work(st, phase, b)
 	w.Context = s.Workload.ISL + s.Workload.OSL
-	return s.Spec.Memory(st, w, model.MemoryOptions{})
+	return s.spec(st).Memory(st, w, model.MemoryOptions{})
 }
 
 // maxBatchCap bounds the batch search: sequences over all GPUs for each attention replica.
@@ -117,7 +124,7 @@ func (s *search) batches(st parallel.Strategy) ([]int, units.Bytes) {
 		return []int{b}, 0
 	}
 	var out []int
-	for r := 1; r <= maxBatchCap; r *= 2 {
+	for r := 1; r <= s.mostPerReplica(st); r *= 2 {
 		b := r * st.DP
 		need := s.memory(st, b).Total()
 		if need > s.Capacity {
@@ -129,4 +136,18 @@ func (s *search) batches(st parallel.Strategy) ([]int, units.Bytes) {
 		out = append(out, b)
 	}
 	return out, 0
+}
+
+// mostPerReplica bounds the batch search: what the engine runs at once. Prefill: each of the pp pieces in the pipeline is one step of the engine, and
+// holds as many prompts as its token budget, one at least.
+func (s *search) mostPerReplica(st parallel.Strategy) int {
+	e := s.scheduler()
+	most := maxBatchCap
+	if e.Seqs > 0 {
+		most = min(most, e.Seqs)
+	}
+	if s.Workload.Task != string(PrefillOnly) || e.Budget <= 0 || s.Workload.ISL <= 0 {
+		return most
+	}
+	return min(most, max(1, e.Budget/s.Workload.ISL)*st.PP)
 }

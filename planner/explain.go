@@ -35,6 +35,11 @@ func (s *search) explain(p *Plan) []string {
 		}
 	}
 	out = append(out, s.crossings(b)...)
+	if b.Plain > total*(1+minLoss/100) {
+		out = append(out, fmt.Sprintf("seats: the same degrees dealt in host and GPU order would take %s, %.1f %% more", b.Plain, 100*(float64(b.Plain/total)-1)))
+	}
+	out = append(out, s.explainTraining(b)...)
+	out = append(out, explainLaunchers(p)...)
 	out = append(out, fmt.Sprintf("searched %d strategies (%d broke a rule of the model, %d did not fit memory, %d missed a limit), %d priced steps, %d more ruled out by their kernels alone",
 		s.counts.Strategies, s.counts.ByRule, s.counts.ByMemory, s.counts.ByLimit, s.counts.Priced, s.counts.Bounded))
 	return out

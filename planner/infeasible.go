@@ -64,14 +64,15 @@ func (s *search) fixedText() string {
 
 // fits says whether any strategy of n GPUs passes the rules and holds the smallest (or the given) batch.
 func (s *search) fits(n int) (parallel.Strategy, bool) {
-	sp := splitter{gpus: n, layers: s.Spec.Layers(), expert: routedExperts(s.Spec)}
+	sp := s.splitter(n)
+	sp.cp = false
 	for _, st := range sp.strategies(s.Freedom) {
 		st = st.Normalize()
 		b := s.Workload.Batch
 		if b == 0 {
 			b = st.DP
 		}
-		if len(s.Spec.Check(st)) == 0 && s.memory(st, b).Total() <= s.Capacity {
+		if len(s.spec(st).Check(st)) == 0 && s.memory(st, b).Total() <= s.Capacity {
 			return st, true
 		}
 	}

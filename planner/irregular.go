@@ -76,10 +76,11 @@ func (s *seating) pack(block int) *seating {
 	return &t
 }
 
-// swapBudget bounds how many exchanges of two seats an improvement prices, and exactGPUs up to how many GPUs every
-// seating is tried.
+// swapBudget bounds how many exchanges of two seats an improvement prices, seatBudget how many seats all exchanges of a
+// search deal anew (a price takes time with the number of GPUs), and exactGPUs up to how many GPUs every seating is tried.
 const (
 	swapBudget = 4000
+	seatBudget = 1 << 19
 	exactGPUs  = 8
 )
 
@@ -110,12 +111,13 @@ func (s *search) improve(o *Outcome) (*Outcome, error) {
 		return s.exhaust(o)
 	}
 	cur := o
-	for budget := swapBudget; budget > 0; {
+	for budget := min(swapBudget, (seatBudget-s.swapped)/o.GPUs); budget > 0; {
 		better, used, err := s.bestSwap(cur, budget)
 		if err != nil {
 			return nil, err
 		}
 		budget -= used
+		s.swapped += used * o.GPUs
 		if better == nil {
 			break
 		}

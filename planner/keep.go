@@ -37,7 +37,7 @@ func Keep(r Request, st parallel.Strategy, seats []topology.GPUID, b int) (*Plan
 		}
 		held[id] = rank
 	}
-	if v := s.Spec.Check(st); len(v) > 0 {
+	if v := s.spec(st).Check(st); len(v) > 0 {
 		return nil, &Infeasible{Binding: v[0].String(), Nearest: "other degrees"}
 	}
 	if need := s.keptMemory(st, b); need > s.Capacity {
@@ -59,7 +59,7 @@ func Keep(r Request, st parallel.Strategy, seats []topology.GPUID, b int) (*Plan
 		return nil, err
 	}
 	o.MaxBatch = s.mostBatch(st)
-	p := &Plan{Best: o, Seats: t.gpus[:t.n], Searched: s.counts, seats: t}
+	p := &Plan{Best: o, Seats: t.gpus[:t.n], Searched: s.counts, seats: t, found: s.found}
 	for id := range topology.GPUID(r.Cluster.NumGPUs()) {
 		if _, used := held[id]; !used {
 			p.Idle = append(p.Idle, id)
@@ -67,7 +67,9 @@ func Keep(r Request, st parallel.Strategy, seats []topology.GPUID, b int) (*Plan
 	}
 	p.comm = newComm(t, s.Pricer, graphLaunch, st)
 	p.Explained = s.explain(p)
-	p.Launchers = launchers(st)
+	if err := s.launchersOf(p, false); err != nil {
+		return nil, err
+	}
 	if why := s.misses(o); why != "" {
 		p.Notes = append(p.Notes, why)
 	}

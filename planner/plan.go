@@ -48,9 +48,19 @@ type Request struct {
 	Capacity  units.Bytes // memory of one GPU
 	PeakFLOPS float64     // dense FLOP/s of one GPU in the compute type, for MFU; 0 = no MFU
 	Top       int         // losers to keep; 0 = 5
+	BestOnly  bool        // serving: strategies that cannot be the best need no price, so that losers may be any
 	Explain   bool
 	Held      Held           // training: what the run has settled beforehand
 	Engine    *engine.Engine // search only what this engine can run; nil = anything
+	// Serving is how the engine schedules and what its host spends; nil = what is known of Engine, else of a usual one.
+	Serving *engine.Serving
+	Burst   float64 // serving: share of requests that arrive at the start, all at once, and
+	Equal   bool    // all requests have the same lengths: see step.Load
+	// RedundantExperts are the copies of experts that every layer holds beside its own (serving); 0 = the fewest that let
+	// ep divide them, up to an eighth, -1 = none.
+	RedundantExperts int
+	Former           layout.Source       // of Replan: the layout that it keeps, for the document
+	Progress         func(done, all int) // called before each strategy; nil = not
 }
 
 // Outcome is one strategy at one batch.
@@ -63,12 +73,14 @@ type Outcome struct {
 	TPOT     step.Band
 	Step     step.Result // the step that the task is about: decode for serve and decode, prefill for prefill
 	Prefill  *step.Result
-	Tokens   float64 // tokens a second in all: generated tokens for serve and decode, prompt tokens for prefill, all for train
-	PerGPU   float64 // Tokens over all GPUs, idle ones counted
+	Service  *step.Service // the steady state of serving
+	Tokens   float64       // tokens a second in all: generated tokens for serve and decode, prompt tokens for prefill, all for train
+	PerGPU   float64       // Tokens over all GPUs, idle ones counted
 	MFU      float64
 	Memory   model.Memory
 	MaxBatch int
 	Bound    units.Duration // no seating of these degrees at this batch has a shorter step
+	Plain    units.Duration // the step when these degrees are dealt in host and GPU order; 0 = that is how they are dealt
 	score    float64        // smaller is better
 	seats    *seating
 }
@@ -90,6 +102,12 @@ type Plan struct {
 	Explained []string
 	Launchers []layout.Launcher
 	Notes     []string
+	Kept      *Kept                // of Replan
+	Avoided   *layout.Avoided      // see CostOfAvoiding
+	Flips     []layout.Sensitivity // see Sensitivity
+	Stopped   bool                 // given up before the search was complete: the best so far
+	found     []*Outcome           // every strategy that fits, best first
+	tooLarge  []parallel.Strategy  // what memory forbade, nearest to the best first
 	comm      *comm
 	seats     *seating
 }

@@ -20,8 +20,15 @@ type Held struct {
 	ZeRO       int    // 1 or 3; 0 = the distributed optimizer, and ZeRO-3 where that does not fit
 	Serial     bool   // no sequence parallelism
 	Unfused    bool   // attention without flash kernels, as before 2023
-	OverlapTP  bool   // gathers and scatters of sequence parallelism run beside the matrix products, piece by piece
-	Formats    model.Training
+	// RecomputeLayers, with full recomputation, are the layers of each virtual stage that it covers; 0 = all.
+	RecomputeLayers int
+	EvenStages      bool // first and last stage hold as many layers as the others
+	SerialDP        bool // gradients are reduced after the last backward pass, not beside it
+	SeparateGrads   bool // weight gradients are added up by kernels of their own, as before 2022
+	PlainDP         bool // every replica holds the whole optimizer: no ZeRO-1
+	OverlapTP       bool // gathers and scatters of sequence parallelism run beside the matrix products, piece by piece
+	Merged          bool // experts' tokens are sent once a rank (Megatron's flex dispatcher over DeepEP or HybridEP), not once an expert
+	Formats         model.Training
 }
 
 // Ranking is every strategy of a request that fits, best first, without the seats that Search adds on irregular
@@ -70,7 +77,7 @@ func NewRanking(r Request) (*Ranking, error) {
 func (k *Ranking) Capacity() units.Bytes { return k.s.Capacity }
 
 // Price prices one strategy with its parts, whatever memory and limits say. What held leaves free is chosen as the search
-// would: the fastest variant that fits, else the one that needs least memory. The order is st's, or the best when st has
+// would: the fastest variant that fits and keeps the limits, else the one that needs least memory. The order is st's, or the best when st has
 // none. batch is the sequences in flight over all GPUs; 0 = the workload's, or the best that fits. A strategy that breaks
 // a rule of the model is an error.
 func (k *Ranking) Price(st parallel.Strategy, held Held, batch int) (*Outcome, error) {
@@ -81,7 +88,7 @@ func (k *Ranking) Price(st parallel.Strategy, held Held, batch int) (*Outcome, e
 	if err := st.Check(); err != nil {
 		return nil, err
 	}
-	if v := s.Spec.Check(st); len(v) > 0 {
+	if v := s.spec(st).Check(st); len(v) > 0 {
 		return nil, errors.New(v[0].String())
 	}
 	if st.World() > len(s.base.gpus) {
@@ -92,10 +99,12 @@ func (k *Ranking) Price(st parallel.Strategy, held Held, batch int) (*Outcome, e
 	}
 	variants, batches := []parallel.Strategy{st}, []int{batch}
 	if s.Workload.Task == string(TrainStep) {
-		if variants = s.trainVariants(st); held.ZeRO == 0 {
-			variants = append(variants, sharded(variants)...)
+		fit, large, none := s.trainOptions(st)
+		variants = nil
+		for _, o := range append(fit, large...) {
+			variants = append(variants, o.st)
 		}
-		if len(variants) == 0 {
+		if none {
 			return nil, fmt.Errorf("batch: %d sequences are not a multiple of dp %d x micro-batch %d", s.Workload.Batch, st.DP, max(held.MicroBatch, 1))
 		}
 	} else if batch == 0 {
@@ -121,7 +130,7 @@ func (k *Ranking) Price(st parallel.Strategy, held Held, batch int) (*Outcome, e
 			if err != nil {
 				return nil, err
 			}
-			ok := o.Memory.Total() <= s.Capacity
+			ok := o.Memory.Total() <= s.Capacity && s.misses(o) == ""
 			if best == nil || ok && !fits || ok == fits && (ok && o.score < best.score || !ok && o.Memory.Total() < best.Memory.Total()) {
 				best, fits = o, ok
 			}
@@ -145,16 +154,4 @@ func (o *Outcome) CostRatio(best *Outcome) float64 {
 		return best.score / o.score
 	}
 	return o.score / best.score
-}
-
-// sharded lists the variants with ZeRO-3, which gathers the weights layer by layer.
-func sharded(variants []parallel.Strategy) []parallel.Strategy {
-	var out []parallel.Strategy
-	for _, v := range variants {
-		if v.DP*v.CP > 1 && v.PP == 1 && v.ZeRO < 3 {
-			v.ZeRO = 3
-			out = append(out, v)
-		}
-	}
-	return out
 }

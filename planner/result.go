@@ -8,21 +8,8 @@ import (
 
 	"rankmap/internal/parallel"
 	"rankmap/internal/units"
-	"rankmap/model"
 	"rankmap/topology"
 )
-
-// routedExperts is the number of routed experts of a mixture's layers, 0 for a dense model. Where layers differ, the
-// smallest counts: ep must divide it.
-func routedExperts(s *model.Spec) int {
-	n := 0
-	for i := range s.Kinds {
-		if f := s.Kinds[i].FFN; f.Kind == model.Experts && (n == 0 || f.Experts < n) {
-			n = f.Experts
-		}
-	}
-	return n
-}
 
 // plan turns what was found into the answer.
 func (s *search) plan(ctx context.Context) (*Plan, error) {
@@ -30,13 +17,17 @@ func (s *search) plan(ctx context.Context) (*Plan, error) {
 	if err := s.refine(ctx); err != nil {
 		return nil, err
 	}
-	for _, o := range s.found[:min(len(s.found), s.Top+1)] {
+	shown := s.Top + 1
+	if s.stopped {
+		shown = 1 // the caller wants the answer now
+	}
+	for _, o := range s.found[:min(len(s.found), shown)] {
 		if err := s.detail(o); err != nil {
 			return nil, err
 		}
 	}
 	best := s.found[0]
-	p := &Plan{Best: best, Searched: s.counts}
+	p := &Plan{Best: best, found: s.found, Stopped: s.stopped}
 	p.seats = best.seats
 	p.Seats = p.seats.gpus[:best.GPUs]
 	used := map[topology.GPUID]bool{}
@@ -50,8 +41,21 @@ func (s *search) plan(ctx context.Context) (*Plan, error) {
 	}
 	p.comm = newComm(p.seats, s.Pricer, graphLaunch, best.Strategy)
 	p.Losers = s.nearest(best)
+	p.tooLarge = slices.Clone(s.large)
+	slices.SortStableFunc(p.tooLarge, func(a, b parallel.Strategy) int {
+		return cmp.Compare(distance(a, best.Strategy), distance(b, best.Strategy))
+	})
+	if err := s.pricePlain(best); err != nil {
+		return nil, err
+	}
+	if err := s.launchers(p); err != nil {
+		return nil, err
+	}
+	p.Searched = s.counts
 	p.Explained = s.explain(p)
-	p.Launchers = launchers(best.Strategy)
+	if s.Workload.Task != string(TrainStep) {
+		p.Notes = append(p.Notes, s.assumed(best))
+	}
 	if s.stopped {
 		p.Notes = append(p.Notes, "the search was stopped early: this is the best plan so far")
 	}
@@ -102,7 +106,7 @@ func (s *search) detail(o *Outcome) error {
 		return err
 	}
 	s.counts.Priced = priced
-	full.seats, full.Bound = o.seats, min(bound.Step.Time, full.Step.Time)
+	full.seats, full.Plain, full.Bound = o.seats, o.Plain, min(bound.Step.Time, full.Step.Time)
 	*o = *full
 	return nil
 }
@@ -111,7 +115,7 @@ func (s *search) detail(o *Outcome) error {
 func (s *search) nearest(best *Outcome) []Loser {
 	var out []Loser
 	for _, o := range s.found[1:] {
-		if len(out) == s.Top {
+		if len(out) == s.Top || s.stopped {
 			return out
 		}
 		out = append(out, Loser{Strategy: o.Strategy, Outcome: o, Why: whyLost(best, o)})

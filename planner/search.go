@@ -26,7 +26,7 @@ func Search(ctx context.Context, r Request) (*Plan, error) {
 	if r.Top == 0 {
 		r.Top = 5
 	}
-	s := &search{Request: r, base: newSeating(r.Cluster, r.Skip)}
+	s := &search{Request: r, base: newSeating(r.Cluster, r.Skip), ctx: ctx}
 	usable := len(s.base.gpus)
 	if usable == 0 {
 		return nil, &Infeasible{Binding: "the cluster has no usable GPU", Nearest: "free a GPU"}
@@ -46,17 +46,16 @@ func Search(ctx context.Context, r Request) (*Plan, error) {
 		}
 		return s.plan(ctx)
 	}
-	for n := usable; n > 0 && len(s.found) == 0; n-- {
-		if n < usable && s.hopeless() {
-			break
-		}
+	for n := usable; n > 0 && len(s.found) == 0; n = s.fewer(n, usable) {
 		if err := s.run(ctx, n); err != nil {
 			return nil, err
 		}
 	}
-	if n := roundest(usable); n < usable && len(s.found) > 0 && s.found[0].GPUs > n {
-		if err := s.run(ctx, n); err != nil {
-			return nil, err
+	if len(s.found) > 0 {
+		for _, n := range s.rounder(s.found[0].GPUs) {
+			if err := s.run(ctx, n); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if len(s.found) == 0 {
@@ -68,6 +67,25 @@ func Search(ctx context.Context, r Request) (*Plan, error) {
 		}
 	}
 	return s.plan(ctx)
+}
+
+// rounder lists smaller numbers of GPUs than n that divide better: whole nodes, and the roundest number.
+func (s *search) rounder(n int) []int {
+	var out []int
+	usable := len(s.base.gpus)
+	most, last := 0, 0
+	for i, id := range s.base.gpus {
+		if i == 0 || s.Cluster.NodeOf(id) != s.Cluster.NodeOf(s.base.gpus[i-1]) {
+			last = i
+		}
+		most = max(most, i-last+1)
+	}
+	for _, m := range []int{usable / max(most, 1) * most, roundest(usable)} {
+		if m > 0 && m < n && !slices.Contains(out, m) {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // roundest is the number from three quarters of n to n with the most factors of two. Degrees of networks are powers of
@@ -84,18 +102,27 @@ func roundest(n int) int {
 // search is one run's state.
 type search struct {
 	Request
-	base    *seating         // all usable GPUs
-	taken   map[int]*seating // by number of ranks
+	ctx     context.Context     // for what takes long inside one strategy; nil = never given up
+	specs   map[int]*model.Spec // by redundant experts
+	points  *[]*Outcome         // every priced batch of every strategy, where a front is asked for
+	base    *seating            // all usable GPUs
+	taken   map[int]*seating    // by number of ranks
 	packed  map[packKey]*seating
 	ideal   *ideal
 	counts  Counts
 	found   []*Outcome
 	losers  []Loser
-	minNeed units.Bytes // least memory of a GPU over the strategies that memory forbids
+	large   []parallel.Strategy // what memory forbade
+	minNeed units.Bytes         // least memory of a GPU over the strategies that memory forbids
 	minAt   parallel.Strategy
 	stopped bool
 	kernels map[kernelKey]kernelPrice
 	scratch step.Scratch
+	served  [2]step.Scratch // of steps without and with a piece of a prompt
+	waiting []trainSplit
+	queue   []waitingServe
+	limit   float64  // seconds from which on a training step need not be priced to its end; 0 = none
+	swapped int      // seats that exchanges have dealt anew: see seatBudget
 	bar     *float64 // see worthwhile
 	barAt   int
 	facts   *engine.Facts // of the target; nil until asked
@@ -145,11 +172,11 @@ func (s *search) hopeless() bool { return s.counts.ByMemory > 0 && s.counts.ByRu
 
 // run prices every strategy of n GPUs.
 func (s *search) run(ctx context.Context, n int) error {
-	sp := splitter{
-		gpus: n, layers: s.Spec.Layers(), expert: routedExperts(s.Spec),
-		cp: s.Workload.Task == string(TrainStep) || s.Workload.Task == string(PrefillOnly),
-	}
-	for _, st := range sp.strategies(s.Freedom) {
+	all := s.splitter(n).strategies(s.Freedom)
+	for i, st := range all {
+		if s.Progress != nil {
+			s.Progress(i, len(all))
+		}
 		if ctx.Err() != nil {
 			if len(s.found) == 0 {
 				return ctx.Err()
@@ -159,15 +186,37 @@ func (s *search) run(ctx context.Context, n int) error {
 		}
 		s.counts.Strategies++
 		if err := s.consider(st.Normalize()); err != nil {
+			if ctx.Err() != nil && len(s.found) > 0 { // given up in the middle of a strategy
+				s.stopped = true
+				return nil
+			}
 			return err
 		}
 	}
-	return nil
+	err := s.settleTraining()
+	if err == nil {
+		err = s.settleServing()
+	}
+	if ctx.Err() != nil && len(s.found) > 0 {
+		s.stopped = true
+		return nil
+	}
+	return err
+}
+
+// splitter lists the strategies of n GPUs.
+func (s *search) splitter(n int) splitter {
+	return splitter{
+		gpus: n, layers: s.Spec.Layers(), expert: s.Spec.RoutedExperts(), copies: max(0, s.RedundantExperts),
+		balanced: s.RedundantExperts == 0 && s.copiesAllowed(),
+		training: s.Workload.Task == string(TrainStep),
+		cp:       s.Workload.Task == string(TrainStep) || s.Workload.Task == string(PrefillOnly),
+	}
 }
 
 // consider prices one strategy and records it as found or lost.
 func (s *search) consider(st parallel.Strategy) error {
-	if v := s.Spec.Check(st); len(v) > 0 {
+	if v := s.spec(st).Check(st); len(v) > 0 {
 		s.counts.ByRule++
 		s.losers = append(s.losers, Loser{Strategy: st, Why: v[0].String()})
 		return nil
@@ -183,12 +232,22 @@ func (s *search) consider(st parallel.Strategy) error {
 	batches, need := s.batches(st)
 	if len(batches) == 0 {
 		s.counts.ByMemory++
+		s.large = append(s.large, st)
 		if s.minNeed == 0 || need < s.minNeed {
 			s.minNeed, s.minAt = need, st
 		}
 		s.losers = append(s.losers, Loser{Strategy: st, Why: fmt.Sprintf("needs %s a GPU, has %s", need.Decimal(), s.Capacity.Decimal())})
 		return nil
 	}
+	if s.onlyBest() {
+		s.queue = append(s.queue, waitingServe{st: st, batches: batches})
+		return nil
+	}
+	return s.priceServing(st, batches)
+}
+
+// priceServing prices a strategy that fits memory at every batch and records it as found, at the best one, or lost.
+func (s *search) priceServing(st parallel.Strategy, batches []int) error {
 	cm, st, err := s.bestOrder(st, batches[len(batches)/2])
 	if err != nil {
 		return err
@@ -210,6 +269,9 @@ func (s *search) consider(st parallel.Strategy) error {
 			}
 			continue
 		}
+		if s.points != nil {
+			*s.points = append(*s.points, o)
+		}
 		if best == nil || o.score < best.score {
 			best = o
 		}
@@ -223,16 +285,11 @@ func (s *search) consider(st parallel.Strategy) error {
 	return nil
 }
 
+// cancelled says that the caller has given up.
+func (s *search) cancelled() bool { return s.ctx != nil && s.ctx.Err() != nil }
+
 // misses names the limit that an outcome breaks.
-func (s *search) misses(o *Outcome) string {
-	if l := s.Workload.TTFTMs; l > 0 && o.TTFT.Time.Millis() > l {
-		return fmt.Sprintf("TTFT %s is over the limit of %s", o.TTFT.Time, units.Millis(l))
-	}
-	if l := s.Workload.TPOTMs; l > 0 && o.TPOT.Time.Millis() > l {
-		return fmt.Sprintf("TPOT %s is over the limit of %s", o.TPOT.Time, units.Millis(l))
-	}
-	return ""
-}
+func (s *search) misses(o *Outcome) string { return s.missesBy(o, 1) }
 
 // bestOrder seats the strategy on every list of GPUs worth trying in every distinct dimension order and keeps the one
 // with the shortest step at batch.
@@ -245,10 +302,15 @@ func (s *search) bestOrder(st parallel.Strategy, batch int) (*comm, parallel.Str
 			if s.Engine != nil && !s.Engine.Permits(o, st) {
 				continue
 			}
+			if s.cancelled() {
+				return nil, st, s.ctx.Err()
+			}
 			cand := st
 			cand.Order = o
 			cm := newComm(seats, s.Pricer, graphLaunch, cand)
+			s.limit = bestT
 			out, err := s.evaluate(cand, cm.price, batch, true)
+			s.limit = 0
 			if err != nil {
 				return nil, st, err
 			}
@@ -266,29 +328,32 @@ func (s *search) bestOrder(st parallel.Strategy, batch int) (*comm, parallel.Str
 // rank sorts outcomes best first; ties go to fewer dimensions split, then to the smaller degrees in a fixed order.
 func rank(o []*Outcome) {
 	slices.SortStableFunc(o, func(a, b *Outcome) int {
-		return cmp.Or(
-			cmp.Compare(a.score, b.score),
-			cmp.Compare(a.Strategy.PP, b.Strategy.PP),
-			cmp.Compare(a.Strategy.CP, b.Strategy.CP),
-			cmp.Compare(a.Strategy.TP, b.Strategy.TP),
-			cmp.Compare(a.Strategy.EP, b.Strategy.EP),
-			cmp.Compare(a.Strategy.ExpertTP, b.Strategy.ExpertTP),
-		)
+		return cmp.Or(cmp.Compare(a.score, b.score), compareDegrees(a, b))
 	})
 }
 
-// shrink looks for the fewest GPUs that keep the limits, by halving steps down from what works.
+// compareDegrees orders outcomes of equal cost.
+func compareDegrees(a, b *Outcome) int {
+	x, y := &a.Strategy, &b.Strategy
+	return cmp.Or(cmp.Compare(x.PP, y.PP), cmp.Compare(x.CP, y.CP), cmp.Compare(x.TP, y.TP), cmp.Compare(x.EP, y.EP), cmp.Compare(x.ExpertTP, y.ExpertTP))
+}
+
+// shrink looks for the fewest GPUs that keep the limits, from one up. Numbers that memory forbids cost their memory alone.
 func (s *search) shrink(ctx context.Context) error {
-	best := s.found
-	for n := best[0].GPUs - 1; n > 0; n-- {
+	enough := s.found
+	for n := 1; n < enough[0].GPUs; n++ {
 		s.found = nil
 		if err := s.run(ctx, n); err != nil {
-			return err
+			if ctx.Err() == nil {
+				return err
+			}
+			s.stopped = true
+			break
 		}
 		if len(s.found) > 0 {
-			best = s.found
+			return nil
 		}
 	}
-	s.found = best
+	s.found = enough
 	return nil
 }

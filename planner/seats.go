@@ -9,7 +9,7 @@ import (
 )
 
 // seating is the list of GPUs that ranks are dealt onto: rank r of n sits on gpus[r]. Neighbours in the list are
-// neighbours in the machine, NVLink domains one after the other, inside a domain by node and index. A dimension order
+// neighbours in the machine: leaf by leaf, NVLink domains one after the other, inside a domain by node and index. A dimension order
 // over this list is what launchers can express: node order, GPU order inside a node, a few dimension orders.
 type seating struct {
 	c      *topology.Cluster
@@ -38,8 +38,16 @@ func newSeating(c *topology.Cluster, skip func(topology.GPUID) bool) *seating {
 			s.gpus = append(s.gpus, id)
 		}
 	}
+	leaf := map[int]int{} // of each domain: the first of its nodes' leaves
+	for _, id := range s.gpus {
+		d, l := c.DomainOf(id), c.LeafOf(c.NodeOf(id))
+		if was, ok := leaf[d]; !ok || l < was {
+			leaf[d] = l
+		}
+	}
 	slices.SortStableFunc(s.gpus, func(a, b topology.GPUID) int {
-		return cmp.Or(cmp.Compare(c.DomainOf(a), c.DomainOf(b)), cmp.Compare(a, b))
+		x, y := c.DomainOf(a), c.DomainOf(b)
+		return cmp.Or(cmp.Compare(leaf[x], leaf[y]), cmp.Compare(x, y), cmp.Compare(a, b))
 	})
 	for _, t := range c.Fabric.Tiers {
 		s.loaded = s.loaded || t.Oversubscription > 1
@@ -152,9 +160,12 @@ func (s *seating) family(st parallel.Strategy, kind parallel.Dim) *kindComm {
 func (s *seating) distinct(st parallel.Strategy, kind parallel.Dim) *kindComm {
 	out := &kindComm{}
 	residues := make([]bool, s.period)
-	seen := map[uint64]bool{}
+	seen := map[uint64]int{}
 	left := s.period
 	var ranks []int
+	if kind == parallel.PP {
+		out.hops = make([][]int, st.PP-1)
+	}
 	for g := range st.EachGroup(kind) {
 		res := st.FirstRank(g) % s.period
 		if residues[res] && s.period < s.n {
@@ -167,7 +178,10 @@ func (s *seating) distinct(st parallel.Strategy, kind parallel.Dim) *kindComm {
 		ranks = st.AppendGroup(ranks[:0], g)
 		if kind == parallel.PP {
 			for i := range len(ranks) - 1 {
-				s.add(out, seen, st, kind, ranks[i:i+2])
+				k := s.add(out, seen, st, kind, ranks[i:i+2])
+				if !slices.Contains(out.hops[i], k) {
+					out.hops[i] = append(out.hops[i], k)
+				}
 			}
 		} else {
 			s.add(out, seen, st, kind, ranks)
@@ -179,15 +193,16 @@ func (s *seating) distinct(st parallel.Strategy, kind parallel.Dim) *kindComm {
 	return out
 }
 
-// add appends a group unless one like it is there.
-func (s *seating) add(out *kindComm, seen map[uint64]bool, st parallel.Strategy, kind parallel.Dim, ranks []int) {
+// add appends a group unless one like it is there, and returns the place of that one.
+func (s *seating) add(out *kindComm, seen map[uint64]int, st parallel.Strategy, kind parallel.Dim, ranks []int) int {
 	sig := s.signature(ranks)
-	if seen[sig] {
-		return
+	if k, ok := seen[sig]; ok {
+		return k
 	}
-	seen[sig] = true
+	seen[sig] = len(out.members)
 	out.members = append(out.members, s.seat(ranks))
 	out.siblings = append(out.siblings, s.neighbours(st, kind, ranks))
+	return len(out.members) - 1
 }
 
 // seat turns ranks into GPUs.
@@ -306,7 +321,14 @@ func (s *seating) ends(st parallel.Strategy) *kindComm {
 	out := &kindComm{}
 	seen := map[uint64]bool{}
 	var ranks []int
+	residues := make([]bool, s.period)
 	for g := range st.EachGroup(parallel.PP) {
+		if res := st.FirstRank(g) % s.period; s.period < s.n {
+			if residues[res] {
+				continue
+			}
+			residues[res] = true
+		}
 		ranks = st.AppendGroup(ranks[:0], g)
 		pair := []int{ranks[0], ranks[len(ranks)-1]}
 		if sig := s.signature(pair); !seen[sig] {

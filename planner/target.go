@@ -12,19 +12,29 @@ func (s *search) refused(st parallel.Strategy) string {
 	if s.Engine == nil {
 		return ""
 	}
-	if s.facts == nil {
-		s.facts = s.engineFacts()
-	}
 	st.SequenceParallel = st.TP > 1 && !s.Held.Serial
-	if v := s.Engine.Check(st, *s.facts); len(v) > 0 {
+	if v := s.Engine.Check(st, *s.factsFor(st)); len(v) > 0 {
 		return v[0].String()
 	}
 	return ""
 }
 
+// factsFor is what the rules of engines need of a strategy's network: redundant experts count as experts.
+func (s *search) factsFor(st parallel.Strategy) *engine.Facts {
+	if s.facts == nil {
+		s.facts = s.engineFacts()
+	}
+	if st.RedundantExperts == 0 {
+		return s.facts
+	}
+	f := *s.facts
+	f.Experts += st.RedundantExperts
+	return &f
+}
+
 // engineFacts is what the rules of engines need.
 func (s *search) engineFacts() *engine.Facts {
-	f := &engine.Facts{Layers: s.Spec.Layers(), Experts: routedExperts(s.Spec)}
+	f := &engine.Facts{Layers: s.Spec.Layers(), Experts: s.Spec.RoutedExperts(), Decode: s.Workload.Task == string(DecodeOnly)}
 	if s.Workload.Task == string(TrainStep) {
 		f.Training, f.GlobalBatch, f.SeqLen = true, s.Workload.Batch, s.Workload.SeqLen
 	}

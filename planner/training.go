@@ -1,11 +1,10 @@
 package planner
 
 import (
-	"fmt"
 	"math"
-	"slices"
 
 	"rankmap/internal/parallel"
+	"rankmap/internal/units"
 	"rankmap/model"
 	"rankmap/planner/step"
 )
@@ -13,21 +12,29 @@ import (
 // microBatches are the micro-batch sizes tried in training, sequences.
 var microBatches = []int{1, 2, 4, 8}
 
-// recomputes are the activation recomputation modes tried, cheapest in time first.
-var recomputes = []string{"", "selective", "full"}
-
 // interleaves are the numbers of virtual stages tried beside none.
 var interleaves = []int{1, 2, 4, 8}
 
-// trainVariants completes a split with what only training has: micro-batch, recomputation, interleaving, sequence
-// parallelism (on whenever tp splits: it costs no bytes and saves memory, arXiv 2205.05198 section 4.2) and the
-// distributed optimizer (ZeRO-1, on whenever something is replicated).
-func (s *search) trainVariants(st parallel.Strategy) []parallel.Strategy {
+// trainOption is a split with everything that only training has.
+type trainOption struct {
+	st    parallel.Strategy
+	need  units.Bytes // memory of the fullest GPU
+	bound float64     // seconds that a step takes on any seats at least; of a search only
+}
+
+// trainOptions completes a split: micro-batch, virtual stages, recomputation, sequence parallelism (on whenever tp splits:
+// it costs no bytes and saves memory, arXiv 2205.05198 section 4.2), the distributed optimizer (ZeRO-1, on whenever
+// something is replicated). none says that no micro-batch divides the batch.
+//
+// Of each micro-batch and number of virtual stages those come that fit and are not dominated: nothing recomputed; else as
+// few layers as memory needs, and attention alone where its scores pass through memory; without a pipeline also ZeRO-3 with
+// nothing recomputed. When nothing fits, the least of each.
+func (s *search) trainOptions(st parallel.Strategy) (fit, large []trainOption, none bool) {
 	st.SequenceParallel = st.TP > 1 && !s.Held.Serial
-	if st.DP*st.CP > 1 {
+	if st.DP*st.CP > 1 && !s.Held.PlainDP {
 		st.ZeRO = max(1, s.Held.ZeRO)
 	}
-	var out []parallel.Strategy
+	none = true
 	for _, v := range heldOr(s.Held.Interleave, interleaves) {
 		if v > 1 && (st.PP == 1 || st.PP*v > s.Spec.Layers()) {
 			continue
@@ -37,27 +44,81 @@ func (s *search) trainVariants(st parallel.Strategy) []parallel.Strategy {
 			if s.Workload.Batch%st.DP != 0 || perReplica%mb != 0 || perReplica/mb < 1 {
 				continue
 			}
-			for _, r := range recomputes {
-				if h := s.Held.Recompute; h != "" && h != r && !(h == "none" && r == "") {
-					continue
+			x := st
+			x.Interleave, x.MicroBatch = v, mb
+			if s.Engine != nil && s.refused(x) != "" {
+				continue
+			}
+			none = false
+			least := s.recomputeOptions(x, &fit)
+			if x.DP*x.CP > 1 && x.PP == 1 && s.Held.ZeRO == 0 && !s.Held.PlainDP {
+				x.ZeRO = 3
+				if n := len(fit); n == 0 || fit[n-1].st.MicroBatch != mb || fit[n-1].st.Recompute != "" {
+					if l := s.recomputeOptions(x, &fit); l.need < least.need {
+						least = l
+					}
 				}
-				x := st
-				x.Interleave, x.MicroBatch, x.Recompute = v, mb, r
-				if s.Engine != nil && s.refused(x) != "" {
-					continue
-				}
-				out = append(out, x)
+			}
+			if len(fit) == 0 {
+				large = append(large, least)
 			}
 		}
 	}
-	return out
+	return fit, large, none
+}
+
+// recomputeOptions appends the recomputations of a split that fit memory, cheapest in time first, and returns the one that
+// needs least memory.
+func (s *search) recomputeOptions(x parallel.Strategy, fit *[]trainOption) trainOption {
+	try := func(mode string, layers int) trainOption {
+		x.Recompute, x.RecomputeLayers = mode, layers
+		return trainOption{st: x, need: s.Spec.Memory(x, s.trainWork(x), s.memoryOptions()).Total()}
+	}
+	add := func(o trainOption) bool {
+		if o.need <= s.Capacity {
+			*fit = append(*fit, o)
+			return true
+		}
+		return false
+	}
+	switch h := s.Held.Recompute; h {
+	case "none", "selective", "full":
+		if h == "none" {
+			h = ""
+		}
+		o := try(h, s.Held.RecomputeLayers)
+		add(o)
+		return o
+	}
+	if o := try("", 0); add(o) {
+		return o
+	}
+	if s.Held.Unfused {
+		add(try("selective", 0))
+	}
+	all := try("full", 0)
+	if all.need > s.Capacity {
+		return all
+	}
+	// The fewest layers of each virtual stage that make it fit: what a stage keeps falls with each.
+	lo, hi, best := 1, s.Spec.LargestPiece(x), all
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if o := try("full", mid); o.need <= s.Capacity {
+			hi, best = mid, o
+		} else {
+			lo = mid + 1
+		}
+	}
+	add(best)
+	return all
 }
 
 // trainWork is one micro-batch.
 func (s *search) trainWork(st parallel.Strategy) model.Work {
 	return model.Work{
 		Phase: model.Train, Batch: st.MicroBatch, Tokens: s.Workload.SeqLen, Context: s.Workload.SeqLen,
-		WeightDType: s.Workload.Weights, Unfused: s.Held.Unfused,
+		WeightDType: s.Workload.Weights, Unfused: s.Held.Unfused, SeparateGrads: s.Held.SeparateGrads, Merged: s.Held.Merged,
 	}
 }
 
@@ -74,93 +135,15 @@ func heldOr(held int, list []int) []int {
 	return list
 }
 
-// considerTraining prices the variants of a split that fit memory and keeps the fastest.
-func (s *search) considerTraining(st parallel.Strategy) error {
-	variants := s.trainVariants(st)
-	if len(variants) == 0 {
-		s.counts.ByRule++
-		s.losers = append(s.losers, Loser{Strategy: st, Why: fmt.Sprintf("batch: %d sequences are not a multiple of dp %d", s.Workload.Batch, st.DP)})
-		return nil
-	}
-	var best *Outcome
-	var cm *comm
-	var order []parallel.Dim
-	pruned := false
-	if s.Held.ZeRO == 0 {
-		variants = append(variants, sharded(variants)...)
-	}
-	for _, v := range variants {
-		if best != nil && v.ZeRO > best.Strategy.ZeRO {
-			break // ZeRO-3 is for what does not fit otherwise
-		}
-		if need := s.Spec.Memory(v, s.trainWork(v), s.memoryOptions()).Total(); need > s.Capacity {
-			if s.minNeed == 0 || need < s.minNeed {
-				s.minNeed, s.minAt = need, v
-			}
-			continue
-		}
-		floor, err := step.TrainFloor(s.trainInput(v, nil))
-		if err != nil {
-			return err
-		}
-		if floor.Seconds() > s.worthwhile() {
-			s.counts.Bounded++
-			pruned = true
-			continue
-		}
-		if cm == nil {
-			c, seated, err := s.bestOrder(v, s.Workload.Batch)
-			if err != nil {
-				return err
-			}
-			cm, order = c, seated.Order
-		}
-		v.Order = order
-		o, err := s.evaluate(v, cm.price, s.Workload.Batch, true)
-		if err != nil {
-			return err
-		}
-		o.seats = cm.seats
-		if best == nil || o.score < best.score {
-			best = o
-		}
-	}
-	if best == nil && pruned {
-		return nil // even without communication it loses to the losers that are shown
-	}
-	if best == nil {
-		s.counts.ByMemory++
-		s.losers = append(s.losers, Loser{Strategy: st, Why: fmt.Sprintf("needs more than %s a GPU even with full recomputation", s.Capacity.Decimal())})
-		return nil
-	}
-	s.found = append(s.found, best)
-	return nil
-}
-
 // trainInput is the training step of a variant.
 func (s *search) trainInput(st parallel.Strategy, price step.Comm) step.TrainInput {
 	return step.TrainInput{
 		Input:        step.Input{Spec: s.Spec, Strategy: st, Work: s.trainWork(st), Kernel: s.kernel(model.Train), Comm: price, Scratch: &s.scratch, OverlapTP: s.Held.OverlapTP},
 		Formats:      s.Held.Formats,
+		Serial:       s.Held.SerialDP,
+		HostOp:       step.EagerOp,
 		MicroBatches: s.Workload.Batch / st.DP / st.MicroBatch,
 	}
-}
-
-// worthwhile is the score from which on a training strategy cannot even be among the losers that are shown.
-func (s *search) worthwhile() float64 {
-	keep := s.Top + 1
-	if len(s.found) < keep || Objective(s.Workload.Objective) == MinGPUs {
-		return math.Inf(1)
-	}
-	if s.bar == nil || s.barAt != len(s.found) {
-		scores := make([]float64, len(s.found))
-		for i, o := range s.found {
-			scores[i] = o.score
-		}
-		slices.Sort(scores)
-		s.bar, s.barAt = &scores[keep-1], len(s.found)
-	}
-	return *s.bar
 }
 
 // evaluateTraining prices one training step of a global batch.
@@ -169,6 +152,9 @@ func (s *search) evaluateTraining(o *Outcome, price step.Comm, brief bool) error
 	w := s.trainWork(st)
 	in := s.trainInput(st, price)
 	in.Brief = brief
+	if s.limit > 0 && s.limit < math.MaxFloat64 {
+		in.Limit = units.Duration(s.limit)
+	}
 	r, err := step.Train(in)
 	if err != nil {
 		return err

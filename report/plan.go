@@ -88,7 +88,11 @@ func planHead(b *strings.Builder, l *layout.Layout) {
 		if x.Expressible {
 			can = append(can, x.Target)
 		} else {
-			cannot = append(cannot, x.Target)
+			name := x.Target
+			if x.Best != nil && x.LossPercent >= 0.05 {
+				name += fmt.Sprintf(" +%s %%", units.Signif(x.LossPercent, 2))
+			}
+			cannot = append(cannot, name)
 		}
 	}
 	if len(can) > 0 {

@@ -130,20 +130,47 @@ func (s scale) at(v float64) float64 {
 	return s.from + (v-lo)/(hi-lo)*(s.to-s.from)
 }
 
-func (s scale) ticks() []float64 { return niceTicks(s.lo, s.hi, 6) }
+// ticks are round values: 1, 2 and 5 of each power of ten by logarithm (1 alone over many of them).
+func (s scale) ticks() []float64 {
+	if !s.log {
+		return niceTicks(s.lo, s.hi, 6)
+	}
+	steps := []float64{1, 2, 5}
+	if s.hi/s.lo > 1e4 {
+		steps = steps[:1]
+	}
+	var out []float64
+	for p := math.Floor(math.Log10(s.lo)); p <= math.Log10(s.hi); p++ {
+		for _, k := range steps {
+			if v := k * math.Pow(10, p); v >= s.lo && v <= s.hi {
+				out = append(out, v)
+			}
+		}
+	}
+	return out
+}
 
-// sweepScales fits the axes: x by logarithm from a factor of eight on, y from zero.
+// logFrom is the ratio of the largest to the smallest figure from which on y goes by logarithm: on a linear axis the small
+// ones would lie on the ground.
+const logFrom = 30
+
+// sweepScales fits the axes: x by logarithm from a factor of eight on, y from zero unless its figures are far apart.
 func sweepScales(c *whatif.Comparison) (x, y scale, ok bool) {
 	x = scale{lo: math.Inf(1), hi: math.Inf(-1), from: plotLeft, to: plotLeft + plotWidth}
 	y = scale{hi: math.Inf(-1), from: plotTop + plotHeight, to: plotTop}
+	least := math.Inf(1)
 	for _, col := range c.Columns {
 		x.lo, x.hi = min(x.lo, col.At.Value), max(x.hi, col.At.Value)
 		if col.Predicted == nil {
 			continue
 		}
-		_, hi := whatif.Interval(col, c.Sweep.Metric)
+		lo, hi := whatif.Interval(col, c.Sweep.Metric)
 		y.hi = max(y.hi, hi, metricValue(col, c.Sweep.Metric))
+		least = min(least, lo, metricValue(col, c.Sweep.Metric))
 		ok = true
+	}
+	if least > 0 && y.hi/least >= logFrom {
+		y.lo, y.log = least/1.1, true
 	}
 	x.log = x.lo > 0 && x.hi/x.lo >= 8
 	return x, y, ok

@@ -127,7 +127,7 @@ func whatIfColumns(b *strings.Builder, c *whatif.Comparison, o WhatIfOptions) {
 	writeSideBySide(b, whatIfRows(c), o)
 	for _, col := range c.Columns {
 		fmt.Fprintf(b, "\n%s binds: %s\n", Clean(col.Name), Clean(col.Binding))
-		if col.Infeasible != "" {
+		if col.Infeasible != "" && col.Infeasible != col.Binding {
 			fmt.Fprintf(b, "  no plan: %s\n", Clean(col.Infeasible))
 		}
 		if m := col.Moved; m != nil && len(m.List) > 0 {

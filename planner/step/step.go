@@ -39,6 +39,8 @@ type Part struct {
 	Kind  string // "compute", "tp", "ep", ..., "bubble", "overhead"
 	Band  Band
 	Bound string
+
+	exchange bool // dispatch or combine of experts
 }
 
 // Used is one collective of the step with its price.
@@ -55,6 +57,11 @@ type Result struct {
 	Parts []Part // sorted by kind, then name
 	Comms []Used
 	FLOPs float64 // of the GPU of the slowest stage
+	// launches is how many kernels and collectives the host starts on the busiest stage.
+	launches int
+	// exchange is the time of dispatch and combine, which are exchanges in number.
+	exchange  Band
+	exchanges int
 }
 
 // Input is what a step depends on.
@@ -65,12 +72,21 @@ type Input struct {
 	Kernel   Kernel
 	Comm     Comm
 	Overhead units.Duration // of the engine, each step
+	// Chunk is the piece of a prompt that shares the step with the sequences of Work (Pass only); no tokens = none.
+	// ChunkKernel prices what it has a part in.
+	Chunk       model.Work
+	ChunkKernel Kernel
+	ChunkShare  float64 // of the attention replicas that have such a piece at the same time; 0 = all
 	// OverlapTP says that the engine cuts the gathers and scatters of sequence parallelism in tp pieces and runs them
 	// beside the pieces of the matrix products that need or make them (Transformer Engine's user buffers): one piece stays
 	// on the critical path.
 	OverlapTP bool
+	// Halves says that the engine cuts a step over experts in two batches and hides each one's exchange behind the other.
+	Halves bool
 	// Brief leaves Parts and Comms empty: a search prices thousands of steps and shows a few.
-	Brief   bool
+	Brief bool
+	// stopAt ends the pricing of stages with the first that takes longer: the caller has seen better. 0 = no limit.
+	stopAt  units.Duration
 	Scratch *Scratch // reused between calls; nil = none
 }
 
@@ -78,11 +94,18 @@ type Input struct {
 // collectives' prices. A search prices the same strategy in many dimension orders, which change only those.
 type Scratch struct {
 	ops, lastOps []model.ComputeOp
+	chunk        []model.ComputeOp
+	chunked      []bool // for each of ops: the chunk has a part in it
+	chunkColls   []model.CollectiveOp
 	key          scratchKey
 	spec         *model.Spec
 	stages       []stageWork
 	colls        []model.CollectiveOp // of all stages, one after the other
 	tails        []tailWork           // training: what each distinct stage does once a step; empty until asked for
+	half         *Scratch             // of steps cut in two
+	floors       map[stageKey]units.Duration
+	floorOf      *model.Spec
+	floorOps     []model.ComputeOp
 }
 
 // scratchKey is everything that a stage's kernels and volumes depend on.
@@ -90,7 +113,9 @@ type scratchKey struct {
 	tp, pp, dp, cp, ep, etp, interleave, zero, micro int
 	sp                                               bool
 	recompute                                        string
-	work                                             model.Work
+	redone, first, last                              int
+	work, chunk                                      model.Work
+	share                                            float64
 	brief                                            bool
 }
 
@@ -98,13 +123,14 @@ type scratchKey struct {
 type stageWork struct {
 	kernels  Band
 	flops    float64
+	launches int    // kernels and collectives that the host starts
 	parts    []Part // not when brief
 	from, to int    // in Scratch.colls
 	twin     bool   // equal to the stage before it
 }
 
-func keyOf(st *parallel.Strategy, w model.Work, brief bool) scratchKey {
-	return scratchKey{st.TP, st.PP, st.DP, st.CP, st.EP, st.ExpertTP, st.Interleave, st.ZeRO, st.MicroBatch, st.SequenceParallel, st.Recompute, w, brief}
+func keyOf(st *parallel.Strategy, w, chunk model.Work, share float64, brief bool) scratchKey {
+	return scratchKey{st.TP, st.PP, st.DP, st.CP, st.EP, st.ExpertTP, st.Interleave, st.ZeRO, st.MicroBatch, st.SequenceParallel, st.Recompute, st.RecomputeLayers, st.FirstStage, st.LastStage, w, chunk, share, brief}
 }
 
 // Forward prices one forward step of an inference engine.
@@ -162,24 +188,35 @@ func stages(in Input, w model.Work) ([]Result, error) {
 		return nil, err
 	}
 	out := make([]Result, in.Strategy.PP)
+	var alone Result // the last stage priced, without what it hands over
 	for s := range out {
 		sw := &sc.stages[s]
-		if sw.twin {
-			out[s] = out[s-1]
-			continue
+		colls := sc.colls[sw.from:sw.to]
+		if !sw.twin {
+			alone = Result{Band: sw.kernels, FLOPs: sw.flops, launches: sw.launches, Parts: slices.Clone(sw.parts)}
+			if err := alone.communicate(in, colls); err != nil {
+				return nil, err
+			}
 		}
-		r := Result{Band: sw.kernels, FLOPs: sw.flops, Parts: slices.Clone(sw.parts)}
-		if err := r.communicate(in, sc.colls[sw.from:sw.to]); err != nil {
+		out[s] = alone
+		if err := out[s].handOver(in, s, colls); err != nil {
 			return nil, err
 		}
-		out[s] = r
+		if in.stopAt > 0 && out[s].Time > in.stopAt {
+			return out[:s+1], nil
+		}
+	}
+	if in.Halves {
+		if err := overlap(in, w, out); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }
 
 // prepare lists and prices the kernels of every stage, unless the last step was of the same strategy and work.
 func (sc *Scratch) prepare(in Input, w model.Work) error {
-	key := keyOf(&in.Strategy, w, in.Brief)
+	key := keyOf(&in.Strategy, w, in.Chunk, in.ChunkShare, in.Brief)
 	if sc.spec == in.Spec && sc.key == key {
 		return nil
 	}
@@ -196,6 +233,13 @@ func (sc *Scratch) prepare(in Input, w model.Work) error {
 		sc.ops = in.Spec.AppendStepOps(sc.ops, &in.Strategy, &w, s)
 		sw := stageWork{from: len(sc.colls)}
 		sc.colls = in.Spec.AppendStepCollectives(sc.colls, &in.Strategy, &w, s)
+		if in.Chunk.Tokens > 0 {
+			sc.chunk = in.Spec.AppendStepOps(sc.chunk[:0], &in.Strategy, &in.Chunk, s)
+			thin(sc.chunk, in.ChunkShare)
+			sc.ops, sc.chunked = joinOps(sc.ops, sc.chunk, sc.chunked)
+			sc.chunkColls = in.Spec.AppendStepCollectives(sc.chunkColls[:0], &in.Strategy, &in.Chunk, s)
+			sc.colls = joinCollectives(sc.colls, sc.chunkColls, sw.from)
+		}
 		sw.to = len(sc.colls)
 		if s > 0 {
 			last := &sc.stages[s-1]
@@ -207,7 +251,7 @@ func (sc *Scratch) prepare(in Input, w model.Work) error {
 				continue
 			}
 		}
-		if err := sw.compute(in, sc.ops); err != nil {
+		if err := sw.compute(in, sc.ops, sc.chunked); err != nil {
 			return err
 		}
 		sc.stages = append(sc.stages, sw)
@@ -229,16 +273,25 @@ func sameCollective(a, b model.CollectiveOp) bool {
 }
 
 // compute prices the kernels of a stage.
-func (sw *stageWork) compute(in Input, ops []model.ComputeOp) error {
+func (sw *stageWork) compute(in Input, ops []model.ComputeOp, chunked []bool) error {
 	for i := range ops {
 		op := &ops[i]
-		b, bound, err := in.Kernel(*op)
+		price := in.Kernel
+		if in.Chunk.Tokens > 0 && chunked[i] {
+			price = in.ChunkKernel
+		}
+		b, bound, err := price(*op)
 		if err != nil {
 			return fmt.Errorf("%s: %w", op.Name, err)
 		}
 		b = b.Scale(float64(op.Times))
 		sw.kernels = sw.kernels.Add(b)
 		sw.flops += op.FLOPs * float64(op.Times)
+		if in.Work.Phase == model.Train {
+			sw.launches += hostOps(op)
+		} else {
+			sw.launches += op.Times * launchesOf(op)
+		}
 		if !in.Brief {
 			sw.parts = append(sw.parts, Part{Name: op.Name, Kind: "compute", Band: b, Bound: bound})
 		}
@@ -248,11 +301,11 @@ func (sw *stageWork) compute(in Input, ops []model.ComputeOp) error {
 
 // communicate adds the collectives of a stage. Those that run beside computation cost what computation does not cover.
 func (r *Result) communicate(in Input, colls []model.CollectiveOp) error {
-	var beside Band
+	var beside hidden
 	bound, cover := "", r.Band
 	for i := range colls {
 		op := &colls[i]
-		if op.Times == 0 {
+		if op.Times == 0 || handsOver(op) {
 			continue
 		}
 		est, err := in.Comm(*op)
@@ -263,22 +316,27 @@ func (r *Result) communicate(in Input, colls []model.CollectiveOp) error {
 			r.Comms = append(r.Comms, Used{Op: *op, Times: float64(op.Times), Est: est})
 		}
 		b := Band{est.Time, est.P10, est.P90}.Scale(float64(op.Times))
+		r.launches += op.Times
+		if exchanges(op) {
+			r.exchange, r.exchanges = r.exchange.Add(b), r.exchanges+op.Times
+		}
 		if op.Overlappable {
-			if beside = beside.Add(b); bound == "" {
+			if beside.add(b, &est); bound == "" {
 				bound = est.Bottleneck
 			}
 			continue
 		}
 		if in.OverlapTP && op.Group == parallel.TP && op.Op != parallel.AllReduce && in.Strategy.SequenceParallel {
 			one := b.Scale(1 / float64(in.Strategy.TP))
-			beside, b = beside.Add(b).Add(one.Scale(-1)), one
+			beside.copied(b.Add(one.Scale(-1)))
+			b = one
 		}
 		r.Band = r.Band.Add(b)
 		if !in.Brief {
-			r.Parts = append(r.Parts, Part{Name: op.Name, Kind: op.Group.String(), Band: b, Bound: est.Bottleneck})
+			r.Parts = append(r.Parts, Part{Name: op.Name, Kind: op.Group.String(), Band: b, Bound: est.Bottleneck, exchange: exchanges(op)})
 		}
 	}
-	exposed := Band{rest(beside.Time, cover.Time), rest(beside.P10, cover.P90), rest(beside.P90, cover.P10)}
+	exposed := beside.exposed(cover, Band{})
 	if exposed.P90 > 0 {
 		r.Band = r.Band.Add(exposed)
 		if !in.Brief {
@@ -292,18 +350,28 @@ func join(a, b Result) Result {
 	return Result{Band: a.Band.Add(b.Band), Parts: append(slices.Clone(a.Parts), b.Parts...), FLOPs: max(a.FLOPs, b.FLOPs)}
 }
 
-// merge adds parts of the same kind and name and sorts them.
+// merge adds parts of the same kind and name and sorts them. The dearest says what binds. Transfers between stages stay
+// apart by what they cross: NVLink inside a rack, the network between two.
 func merge(parts []Part) []Part {
+	hop := parallel.PP.String()
 	slices.SortStableFunc(parts, func(a, b Part) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+		by := cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+		if by == 0 && a.Kind == hop {
+			by = cmp.Compare(a.Bound, b.Bound)
+		}
+		return by
 	})
 	var out []Part
+	var most units.Duration
 	for _, p := range parts {
-		if n := len(out); n > 0 && out[n-1].Kind == p.Kind && out[n-1].Name == p.Name {
+		if n := len(out); n > 0 && out[n-1].Kind == p.Kind && out[n-1].Name == p.Name && (p.Kind != hop || out[n-1].Bound == p.Bound) {
+			if p.Band.Time > most {
+				most, out[n-1].Bound = p.Band.Time, p.Bound
+			}
 			out[n-1].Band = out[n-1].Band.Add(p.Band)
 			continue
 		}
-		out = append(out, p)
+		out, most = append(out, p), p.Band.Time
 	}
 	return out
 }
@@ -329,6 +397,9 @@ func comms(stages []Result) []Used {
 				continue
 			}
 			out[i].Times = max(out[i].Times, u.Times)
+			if u.Est.Time > out[i].Est.Time { // the dearest boundary of a pipeline
+				out[i].Est = u.Est
+			}
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Used) int {

@@ -11,7 +11,13 @@ import (
 type TrainInput struct {
 	Input
 	MicroBatches int // micro-batches a replica runs in a step
-	Formats      model.Training
+	// Serial says that gradients are reduced and parameters gathered after the last backward pass, beside nothing.
+	Serial bool
+	// HostOp is the time in which the host starts one operation; 0 = no limit, as with CUDA graphs.
+	HostOp units.Duration
+	// Limit ends a brief step early: what would take longer is not priced to its end, and comes out at least as long. 0 = none.
+	Limit   units.Duration
+	Formats model.Training
 }
 
 // Train prices one training step with the 1F1B schedule, interleaved when Strategy.Interleave is above 1.
@@ -28,9 +34,15 @@ func Train(in TrainInput) (Result, error) {
 	if in.Scratch == nil {
 		in.Scratch = new(Scratch)
 	}
+	if in.Brief && in.Limit > 0 {
+		in.stopAt = in.Limit / units.Duration(max(1, in.MicroBatches))
+	}
 	all, err := stages(in.Input, in.Work)
 	if err != nil {
 		return Result{}, err
+	}
+	for i := range all {
+		all[i].waitForHost(in.HostOp)
 	}
 	pace := slowest(all)
 	m := float64(in.MicroBatches)
@@ -46,6 +58,10 @@ func Train(in TrainInput) (Result, error) {
 		}
 		bubble := sum.Add(pace.Band.Scale(-1)).Scale(1 / float64(max(1, st.Interleave)))
 		out.add(Part{Name: "pipeline bubble", Kind: "bubble", Band: bubble})
+	}
+	if in.Brief && in.Limit > 0 && out.Time > in.Limit {
+		out.Parts, out.Comms = nil, nil
+		return out, nil
 	}
 	if err := tail(in, &out, pace.Band); err != nil {
 		return Result{}, err
@@ -79,7 +95,7 @@ func (sc *Scratch) prepareTails(in TrainInput) error {
 		if s > 0 && s < in.Strategy.PP-1 && sc.stages[s].twin {
 			continue // as the stage before it: embeddings and head make the first and the last one different
 		}
-		op := in.Spec.OptimizerOp(in.Strategy, s)
+		op := in.Spec.OptimizerOp(in.Strategy, s, in.Formats)
 		b, bound, err := in.Kernel(op)
 		if err != nil {
 			return fmt.Errorf("%s: %w", op.Name, err)
@@ -107,7 +123,7 @@ func tail(in TrainInput, out *Result, pace Band) error {
 		if t.optimizer.Band.Time > opt.Band.Time {
 			opt = t.optimizer
 		}
-		var sum Band
+		var e exposure
 		var us []Used
 		for _, c := range t.grads {
 			est, err := in.Comm(c)
@@ -117,43 +133,22 @@ func tail(in TrainInput, out *Result, pace Band) error {
 			if !in.Brief {
 				us = append(us, Used{Op: c, Times: float64(c.Times), Est: est, once: true})
 			}
-			sum = sum.Add(Band{est.Time, est.P10, est.P90}.Scale(float64(c.Times)))
+			e.add(&c, &est)
 		}
-		if first || sum.Time > worst.Time {
+		if sum := e.exposed(&in, pace); first || sum.Time > worst.Time {
 			worst, used, first = sum, us, false
 		}
 	}
 	out.add(opt)
 	out.Comms = append(out.Comms, used...)
-	exposed := Band{rest(worst.Time, pace.Time), rest(worst.P10, pace.P90), rest(worst.P90, pace.P10)}
-	if exposed.P90 > 0 {
+	if worst.P90 > 0 {
 		bound := ""
 		if len(used) > 0 {
 			bound = used[0].Est.Bottleneck
 		}
-		out.add(Part{Name: "exposed gradient collectives", Kind: "dp", Band: exposed, Bound: bound})
+		out.add(Part{Name: "exposed gradient collectives", Kind: "dp", Band: worst, Bound: bound})
 	}
 	return nil
-}
-
-// TrainFloor is a lower bound of Train: its kernels alone, as if nothing were communicated.
-func TrainFloor(in TrainInput) (units.Duration, error) {
-	in.Brief = true
-	if err := in.Scratch.prepare(in.Input, in.Work); err != nil {
-		return 0, err
-	}
-	if err := in.Scratch.prepareTails(in); err != nil {
-		return 0, err
-	}
-	var most, sum, opt units.Duration
-	for i := range in.Scratch.stages {
-		most = max(most, in.Scratch.stages[i].kernels.Time)
-		sum += in.Scratch.stages[i].kernels.Time
-	}
-	for i := range in.Scratch.tails {
-		opt = max(opt, in.Scratch.tails[i].optimizer.Band.Time)
-	}
-	return most*units.Duration(in.MicroBatches) + (sum-most)/units.Duration(max(1, in.Strategy.Interleave)) + opt, nil
 }
 
 func rest(a, b units.Duration) units.Duration { return max(0, a-b) }

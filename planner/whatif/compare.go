@@ -98,15 +98,26 @@ func CompareCases(ctx context.Context, cases []Case, same Same) (*Comparison, er
 	var last *planner.Infeasible
 	requests := make([]*planner.Request, len(cases))
 	for i := range cases {
-		col, r, no, err := cases[i].Problem.best(ctx, &cases[i].Machine, budget)
+		r, err := cases[i].Problem.request(&cases[i].Machine, budget)
 		if err != nil {
 			return nil, err
 		}
-		if no != nil {
-			last = no
+		requests[i] = &r
+	}
+	out.Columns = make([]*Column, len(cases))
+	reasons := make([]*planner.Infeasible, len(cases))
+	errs := make([]error, len(cases))
+	cases[0].Problem.each(len(cases), func(i int) {
+		out.Columns[i], reasons[i], errs[i] = cases[i].Problem.search(ctx, &cases[i].Machine, requests[i], budget)
+	})
+	for i := range cases {
+		if errs[i] != nil {
+			return nil, errs[i]
 		}
-		col.index, requests[i] = i, r
-		out.Columns = append(out.Columns, col)
+		if reasons[i] != nil {
+			last = reasons[i]
+		}
+		out.Columns[i].index = i
 	}
 	if !slices.ContainsFunc(out.Columns, func(c *Column) bool { return c.Infeasible == "" }) {
 		return nil, last
@@ -131,21 +142,30 @@ func CompareCases(ctx context.Context, cases []Case, same Same) (*Comparison, er
 
 // best plans the problem on a machine; no is the reason when nothing fits.
 func (p *Problem) best(ctx context.Context, m *Machine, budget int) (col *Column, r *planner.Request, no *planner.Infeasible, err error) {
-	paid := m.paid(p, budget)
 	req, err := p.request(m, budget)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	plan, err := planner.Search(ctx, req)
+	col, no, err = p.search(ctx, m, &req, budget)
+	return col, &req, no, err
+}
+
+// search plans a request on its machine.
+func (p *Problem) search(ctx context.Context, m *Machine, r *planner.Request, budget int) (col *Column, no *planner.Infeasible, err error) {
+	paid := m.paid(p, budget)
+	plan, err := planner.Search(ctx, *r)
 	if err != nil {
 		if no, ok := infeasible(err); ok {
-			return noPlan(m, paid, no), &req, no, nil
+			return noPlan(m, paid, no), no, nil
 		}
-		return nil, nil, nil, fmt.Errorf("%s: %w", m.Name, err)
+		return nil, nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
-	col = column(m, &req, plan, paid)
+	col = column(m, r, plan, paid)
 	col.Notes = plan.Notes
-	return col, &req, nil, nil
+	if _, why := m.island(); why != "" {
+		col.Notes = append(slices.Clone(col.Notes), why)
+	}
+	return col, nil, nil
 }
 
 // equalBudget fills in how much each machine makes for the GPU-hours that the first column uses in an hour.

@@ -19,98 +19,141 @@ type Crossing struct {
 	Text    string  `yaml:"text" json:"text"`
 }
 
-// The limits of a search for crossings: how near rates are brought together, how many changes one interval may hold, and
-// how many plans all intervals may cost.
+// The limits of a search for crossings: how near rates are brought together, into how many steps an interval of GPU counts
+// is cut, how many changes one interval may hold, and how many values all intervals may cost (each has its share, and
+// fewestSteps at least).
 const (
 	nearEnough  = 0.01
+	countSteps  = 16
 	maxInside   = 6
-	maxSearched = 600
+	maxSearched = 1200
+	fewestSteps = 12
 )
 
-// crossings looks at every pair of neighbouring values, for each machine and for the best machine.
-func (s *sweeper) crossings(points [][]*Column) ([]Crossing, error) {
-	out := []Crossing{}
+// sight is one thing that a sweep follows along the axis: the plan of a machine, or the best machine.
+type sight struct {
+	machine int // -1 = the best machine
+	key     func(*point) (string, error)
+}
+
+// sights lists what is followed.
+func (s *sweeper) sights() []sight {
+	var out []sight
 	for m := range s.machines {
-		found, err := s.along(points, m, func(cols []*Column) string { return label(cols[m]) })
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, found...)
+		out = append(out, sight{m, func(pt *point) (string, error) {
+			col, _, err := pt.column(m)
+			if err != nil {
+				return "", err
+			}
+			return label(col), nil
+		}})
 	}
 	if len(s.machines) > 1 {
-		found, err := s.along(points, -1, s.winner)
+		out = append(out, sight{-1, s.winner})
+	}
+	return out
+}
+
+// crossings looks at every pair of neighbouring values, for each machine and for the best machine.
+func (s *sweeper) crossings(points []*point) ([]Crossing, error) {
+	sights := s.sights()
+	n := len(points) - 1
+	found := make([][]Crossing, n*len(sights))
+	errs := make([]error, len(found))
+	steps := max(fewestSteps, maxSearched/max(1, len(found)))
+	s.p.each(len(found), func(i int) {
+		found[i], errs[i] = s.inside(sights[i/n], points[i%n], points[i%n+1], steps)
+	})
+	out := []Crossing{}
+	for i := range found {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		out = append(out, found[i]...)
+	}
+	return out, nil
+}
+
+// inside finds the changes between two neighbouring values at the price of so many values at most.
+func (s *sweeper) inside(what sight, lo, hi *point, steps int) ([]Crossing, error) {
+	var out []Crossing
+	unit := s.unit(lo.v.Num, hi.v.Num)
+	for n := 0; ; n++ {
+		a, err := what.key(lo)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, found...)
-	}
-	return out, nil
-}
-
-// along follows one key over the axis. machine is -1 for the best machine.
-func (s *sweeper) along(points [][]*Column, machine int, key func([]*Column) string) ([]Crossing, error) {
-	var out []Crossing
-	for i := 1; i < len(points); i++ {
-		lo, hi := s.axis.Values[i-1], s.axis.Values[i]
-		a, b := points[i-1], points[i]
-		for n := 0; key(a) != key(b); n++ {
-			x, y, left, right := lo, hi, a, b
-			if s.axis.key.unit != word && n < maxInside {
-				var err error
-				if x, y, left, right, err = s.bisect(lo, hi, a, b, key); err != nil {
-					return nil, err
-				}
-			}
-			out = append(out, s.crossing(machine, x, y, left, right, key))
-			if n >= maxInside || y.Num >= hi.Num {
+		b, err := what.key(hi)
+		if err != nil {
+			return nil, err
+		}
+		if a == b {
+			return out, nil
+		}
+		left, right := lo, hi
+		for steps > 0 && n < maxInside && s.axis.key.unit != word {
+			mid, ok := s.between(left.v.Num, right.v.Num, unit)
+			if !ok {
 				break
 			}
-			lo, a = y, right // the rest of the interval
+			steps--
+			pt := s.at(-1, s.axis.key.at(mid))
+			k, err := what.key(pt)
+			if err != nil {
+				return nil, err
+			}
+			if k == a {
+				left = pt
+			} else {
+				right = pt
+			}
 		}
-	}
-	return out, nil
-}
-
-// bisect finds neighbours lo' < hi' inside an interval with key(lo') = key(lo) and key(hi') another one.
-func (s *sweeper) bisect(lo, hi Setting, a, b []*Column, key func([]*Column) string) (x, y Setting, left, right []*Column, err error) {
-	want := key(a)
-	for s.count < maxSearched {
-		mid, ok := s.between(lo.Num, hi.Num)
-		if !ok {
-			break
-		}
-		v := s.axis.key.at(mid)
-		cols, err := s.at(-1, v)
+		x, err := s.crossing(what, left, right)
 		if err != nil {
-			return lo, hi, a, b, err
+			return nil, err
 		}
-		if key(cols) == want {
-			lo, a = v, cols
-		} else {
-			hi, b = v, cols
+		out = append(out, x)
+		if right == hi {
+			return out, nil
 		}
+		lo = right // the rest of the interval
 	}
-	return lo, hi, a, b, nil
 }
 
-// between is a value in the middle of an interval that is still worth cutting. Numbers of GPUs and domain sizes go by
-// whole nodes; other counts and rates stop at a hundredth.
-func (s *sweeper) between(lo, hi float64) (float64, bool) {
+// unit is the step of counts inside an interval. Sizes of domains go by whole nodes. So do numbers of GPUs, in steps that
+// divide both ends as well and cut the interval into sixteen at least where that can be: counts with fewer divisors than
+// the ends have other plans for that alone, which say nothing about the size of a machine.
+func (s *sweeper) unit(lo, hi float64) float64 {
+	node := s.nodeGPUs()
+	switch s.axis.Key {
+	case "nvlink.domain":
+		return node
+	case "gpus":
+		for k := math.Floor((hi - lo) / node / countSteps); k > 1; k-- {
+			if u := k * node; math.Mod(lo, u) == 0 && math.Mod(hi, u) == 0 {
+				return u
+			}
+		}
+		return node
+	}
+	return 1
+}
+
+// between is a value in the middle of an interval that is still worth cutting: counts of GPUs and domain sizes go by
+// units; other counts and rates stop at a hundredth.
+func (s *sweeper) between(lo, hi, unit float64) (float64, bool) {
 	if s.axis.key.unit != count {
 		if hi <= lo*(1+nearEnough) {
 			return 0, false
 		}
 		return tidy(math.Sqrt(lo * hi)), true
 	}
-	step := 1.0
-	if s.axis.Key == "gpus" || s.axis.Key == "nvlink.domain" {
-		step = s.nodeGPUs()
-	} else if hi <= lo*(1+nearEnough) {
+	if s.axis.Key != "gpus" && s.axis.Key != "nvlink.domain" && hi <= lo*(1+nearEnough) {
 		return 0, false
 	}
-	mid := math.Round((lo+hi)/2/step) * step
+	mid := math.Round((lo+hi)/2/unit) * unit
 	if mid <= lo {
-		mid = (math.Floor(lo/step) + 1) * step
+		mid = (math.Floor(lo/unit) + 1) * unit
 	}
 	return mid, mid > lo && mid < hi
 }
@@ -130,11 +173,16 @@ func (s *sweeper) nodeGPUs() float64 {
 }
 
 // winner names the best machine.
-func (s *sweeper) winner(cols []*Column) string {
-	if c := s.best(cols); c != nil {
-		return s.machines[c.index].Name
+func (s *sweeper) winner(pt *point) (string, error) {
+	for i := range pt.slots {
+		if _, _, err := pt.column(i); err != nil {
+			return "", err
+		}
 	}
-	return "no machine"
+	if c := s.best(pt.all()); c != nil {
+		return s.machines[c.index].Name, nil
+	}
+	return "no machine", nil
 }
 
 func (s *sweeper) best(cols []*Column) *Column {
@@ -151,9 +199,16 @@ func (s *sweeper) best(cols []*Column) *Column {
 	return best
 }
 
-// crossing describes a change between two values.
-func (s *sweeper) crossing(machine int, lo, hi Setting, a, b []*Column, key func([]*Column) string) Crossing {
-	x := Crossing{Below: lo.Shown(), Above: hi.Shown(), Before: key(a), After: key(b)}
+// crossing describes a change between two points.
+func (s *sweeper) crossing(what sight, left, right *point) (x Crossing, err error) {
+	lo, hi := left.v, right.v
+	x = Crossing{Below: lo.Shown(), Above: hi.Shown()}
+	if x.Before, err = what.key(left); err != nil {
+		return x, err
+	}
+	if x.After, err = what.key(right); err != nil {
+		return x, err
+	}
 	m := metricOf(s.p)
 	at := s.axis.Key + " " + hi.Text
 	if s.axis.key.unit == word {
@@ -163,14 +218,14 @@ func (s *sweeper) crossing(machine int, lo, hi Setting, a, b []*Column, key func
 		x.Text = fmt.Sprintf("from %s on: %s (up to %s: %s)", at, x.After, lo.Text, x.Before)
 	}
 	var here *Column
-	if machine >= 0 {
-		x.Machine = s.machines[machine].Name
+	if what.machine >= 0 {
+		x.Machine = s.machines[what.machine].Name
 		x.Text = x.Machine + ": " + x.Text
-		here = b[machine]
+		here = right.slots[what.machine].col
 	} else {
 		x.Text = "best machine " + x.Text
-		here = s.best(b)
-		x.Overlap = s.overlap(b)
+		here = s.best(right.all())
+		x.Overlap = s.overlap(right.all())
 		if x.Overlap {
 			x.Text += "; the intervals of the two overlap"
 		}
@@ -179,7 +234,7 @@ func (s *sweeper) crossing(machine int, lo, hi Setting, a, b []*Column, key func
 		x.Metric = round(m.get(here), 5)
 		x.Text += fmt.Sprintf("; %s %s", m.name, units.Signif(x.Metric, 4))
 	}
-	return x
+	return x, nil
 }
 
 // overlap says that the 80 % intervals of the best two machines overlap, so that the order may be the other one.

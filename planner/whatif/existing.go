@@ -202,15 +202,27 @@ func (e *Existing) price(m *Machine, p *Problem, seats []topology.GPUID, name st
 	return col, nil
 }
 
-// lost lists the ranks whose GPU cannot be used.
+// lost lists the ranks whose GPU cannot be used: it is bad, or its node is cut off from the other ranks.
 func (e *Existing) lost(c *topology.Cluster) []int {
+	cut := e.apart(c)
 	var out []int
 	for r, id := range e.Seats {
-		if c.GPUBad(id) != "" {
+		if c.GPUBad(id) != "" || cut != nil && cut[c.NodeOf(id)] {
 			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// apart says which nodes cannot take part in the layout for want of a NIC; nil when none, or when all ranks sit in one
+// NVLink domain and need none.
+func (e *Existing) apart(c *topology.Cluster) []bool {
+	for _, id := range e.Seats {
+		if c.DomainOf(id) != c.DomainOf(e.Seats[0]) {
+			return cutOff(c)
+		}
+	}
+	return nil
 }
 
 // keep prices the layout with every rank where it is.
@@ -226,7 +238,11 @@ func (e *Existing) keep(m *Machine, p *Problem) (*Column, error) {
 	if n := len(lost) - len(list); n > 0 {
 		list = append(list, fmt.Sprintf("%d more", n))
 	}
-	why := "without a GPU: " + strings.Join(list, ", ")
+	why := "without a GPU"
+	if e.apart(m.Cluster) != nil {
+		why = "without a GPU or cut off (no NIC is left)"
+	}
+	why += ": " + strings.Join(list, ", ")
 	named := *m
 	named.Name = Kept
 	return &Column{Name: Kept, Machine: factsOf(&named, named.paid(p, 0)), Binding: why, Infeasible: why}, nil
@@ -245,9 +261,10 @@ func (e *Existing) spare(m *Machine, p *Problem, lost []int) (*Column, error) {
 	for _, id := range e.Seats {
 		used[id] = true
 	}
+	cut := cutOff(c)
 	var idle []topology.GPUID
 	for id := range topology.GPUID(c.NumGPUs()) {
-		if !used[id] && c.GPUBad(id) == "" {
+		if !used[id] && c.GPUBad(id) == "" && (cut == nil || !cut[c.NodeOf(id)]) {
 			idle = append(idle, id)
 		}
 	}

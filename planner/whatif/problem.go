@@ -76,6 +76,7 @@ type Problem struct {
 	// Price completes a request that has its cluster: kernels, collectives, memory of its GPU.
 	Price   func(*planner.Request, Costs) error
 	Catalog *hardware.Catalog
+	Workers int // how many plans may be searched at the same time; 0 = one
 }
 
 // request is what the planner needs to know for a machine. budget bounds the GPUs in use, first ones first; 0 = no bound.
@@ -84,9 +85,12 @@ func (p *Problem) request(m *Machine, budget int) (planner.Request, error) {
 	if m.limit > 0 && (budget == 0 || m.limit < budget) {
 		budget = m.limit
 	}
-	r := planner.Request{Cluster: c, Spec: p.Spec, Workload: p.Workload, Freedom: p.Freedom, GPUs: p.GPUs, Top: 3}
+	r := planner.Request{Cluster: c, Spec: p.Spec, Workload: p.Workload, Freedom: p.Freedom, GPUs: p.GPUs, Top: 1, BestOnly: true}
 	use := m.chosen(budget)
-	r.Skip = func(id topology.GPUID) bool { return c.GPUBad(id) != "" || use != nil && !use[id] }
+	inside, _ := m.island()
+	r.Skip = func(id topology.GPUID) bool {
+		return c.GPUBad(id) != "" || use != nil && !use[id] || inside != nil && !inside[id]
+	}
 	if err := p.Price(&r, p.Costs); err != nil {
 		return r, fmt.Errorf("%s: %w", m.Name, err)
 	}

@@ -35,9 +35,8 @@ func published(t *testing.T) map[string]float64 {
 }
 
 // SGLang's two reports on DeepSeek-V3 (large-scale EP on H100, May 2025; GB200 NVL72 part 2, September 2025): the same
-// layouts here. The H100 figures are a node's, and both overlap the expert exchange of one half of a batch with the
-// computation of the other, which a step here does not: so the ratio here is larger, and the bounds are wide. GB200 spends
-// little on the exchange and must be near.
+// layouts here, with the expert exchange of one half of a batch beside the computation of the other, as in both reports. The
+// H100 figures are a node's. Bounds leave room for what the reports do not state: the GB200 batch, the routing's balance.
 func TestPublishedH100AgainstNVL72(t *testing.T) {
 	pub := published(t)
 	p := problem(t, "deepseek-v3")
@@ -64,16 +63,19 @@ func TestPublishedH100AgainstNVL72(t *testing.T) {
 		var got [2]float64
 		for i, m := range []Machine{machine(t, "hgx-h100", 9), machine(t, "gb200-nvl72", 1)} {
 			q := *tt.p
-			q.Workload.Task, q.Workload.Batch = tt.task, tt.batch[i]
+			q.Workload.Task, q.Workload.Batch, q.Workload.Overlap = tt.task, tt.batch[i], true
 			n := tt.ranks[i]
 			col := fixedPlan(t, &q, m, map[parallel.Dim]int{parallel.TP: 1, parallel.PP: 1, parallel.CP: 1, parallel.DP: n, parallel.EP: n}, n)
 			got[i] = col.Predicted.TokensPerSecondPerGPU
+			t.Logf("%s on %s: step %.4g ms, %s", tt.name, m.Name, col.Predicted.StepMs, col.Binding)
 		}
 		t.Logf("%s: published %.0f and %.0f tokens/s/GPU, %.2fx; here %.0f and %.0f, %.2fx", tt.name, a, b, b/a, got[0], got[1], got[1]/got[0])
-		if r := got[1] / b; r < 0.7 || r > 1.4 {
-			t.Errorf("%s: GB200 %.0f tokens/s/GPU, published %.0f", tt.name, got[1], b)
+		for i, want := range []float64{a, b} {
+			if r := got[i] / want; r < 0.7 || r > 1.4 {
+				t.Errorf("%s: %.0f tokens/s/GPU, published %.0f", tt.name, got[i], want)
+			}
 		}
-		if r := got[1] / got[0] / (b / a); r < 0.7 || r > 2.2 {
+		if r := got[1] / got[0] / (b / a); r < 0.7 || r > 1.5 {
 			t.Errorf("%s: ratio %.2f, published %.2f", tt.name, got[1]/got[0], b/a)
 		}
 	}

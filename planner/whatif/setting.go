@@ -278,7 +278,8 @@ func (m *Machine) nicsAre(rate units.Bandwidth) bool {
 func (m *Machine) domainsAre(n int) bool {
 	c := m.Cluster
 	for i, d := range c.Domains {
-		if len(d) != n && (i < len(c.Domains)-1 || len(d) != c.NumGPUs()-i*n) {
+		last := i == len(c.Domains)-1 && len(d) < n && len(d) == c.NumGPUs()-i*n // what is left over
+		if len(d) != n && !last {
 			return false
 		}
 	}

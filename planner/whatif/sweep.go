@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -22,98 +21,50 @@ type SweepResult struct {
 // Sweep plans the problem at every value of the axis on every machine and finds where the best strategy of a machine, or
 // the best machine, changes: between neighbouring values it bisects until the two sides are neighbours too (counts) or a
 // hundredth apart (rates). Changes that come and go between two values where the best is the same are not seen.
+//
+// Points are searched at the same time, p.Workers of them; the result does not depend on how many.
 func Sweep(ctx context.Context, p *Problem, machines []Machine, axis *Axis, ch Changes, same Same) (*Comparison, error) {
-	s := &sweeper{ctx: ctx, p: p, machines: machines, axis: axis, changes: ch, same: same, seen: map[float64][]*Column{}}
+	s := &sweeper{ctx: ctx, p: p, machines: machines, axis: axis, changes: ch, same: same, seen: map[float64]*point{}}
 	out := p.newComparison()
 	out.Same, out.Changes = same, ch.Texts()
 	res := &SweepResult{Axis: axis.Key, Unit: unitOf(axis.Key), Metric: metricOf(p).name, Crossings: []Crossing{}}
 	for i := range machines {
 		res.Machines = append(res.Machines, machines[i].Name)
 	}
-	points := make([][]*Column, len(axis.Values))
+	points := make([]*point, len(axis.Values))
 	for i, v := range axis.Values {
-		cols, err := s.at(i, v)
-		if err != nil {
-			return nil, err
-		}
-		points[i] = cols
+		points[i] = s.at(i, v)
 	}
+	n := len(machines)
+	p.each(n*len(points), func(i int) { points[i/n].column(i % n) })
+	var last *planner.Infeasible
 	for i := range machines {
-		for j := range points {
-			out.Columns = append(out.Columns, points[j][i])
+		for _, pt := range points {
+			col, no, err := pt.column(i)
+			if err != nil {
+				return nil, err
+			}
+			if no != nil {
+				last = no
+			}
+			out.Columns = append(out.Columns, col)
 		}
 	}
 	if !slices.ContainsFunc(out.Columns, func(c *Column) bool { return c.Infeasible == "" }) {
-		return nil, s.last
+		return nil, last
+	}
+	if same == EqualBudget {
+		for _, pt := range points {
+			equalBudget(pt.all())
+		}
 	}
 	var err error
 	if res.Crossings, err = s.crossings(points); err != nil {
 		return nil, err
 	}
-	res.Evaluated = s.count
+	res.Evaluated = int(s.count.Load())
 	out.Sweep = res
 	return out, nil
-}
-
-type sweeper struct {
-	ctx      context.Context
-	p        *Problem
-	machines []Machine
-	axis     *Axis
-	changes  Changes
-	same     Same
-	seen     map[float64][]*Column // by value; words by place
-	count    int
-	last     *planner.Infeasible
-}
-
-// at returns the columns at a value. place is where it stands in the axis, -1 between two values.
-func (s *sweeper) at(place int, v Setting) ([]*Column, error) {
-	where := v.Num
-	if s.axis.key.unit == word {
-		where = float64(place)
-	}
-	if cols, ok := s.seen[where]; ok {
-		return cols, nil
-	}
-	ch := s.changes
-	ch.Set = append(slices.Clone(ch.Set), v.Key+"="+v.Text)
-	changed := make([]Machine, len(s.machines))
-	var q *Problem
-	budget := 0
-	for i := range s.machines {
-		m, p, err := ch.Apply(s.machines[i], s.p)
-		if err != nil {
-			return nil, fmt.Errorf("%s=%s: %w", v.Key, v.Text, err)
-		}
-		changed[i], q = m, p
-		if n := m.paid(p, 0); s.same == EqualGPUs && p.GPUs == 0 && (budget == 0 || n < budget) {
-			budget = n
-		}
-	}
-	cols := make([]*Column, len(changed))
-	for i := range changed {
-		col, _, no, err := q.best(s.ctx, &changed[i], budget)
-		if err != nil {
-			return nil, fmt.Errorf("%s=%s: %w", v.Key, v.Text, err)
-		}
-		if no != nil {
-			s.last = no
-		}
-		s.count++
-		col.index = i
-		col.At = &Position{Axis: v.Key, Value: v.Shown(), Text: v.Text}
-		if s.axis.key.unit == word {
-			col.At.Value = where
-		}
-		col.plan, col.seats = nil, nil
-		cols[i] = col
-	}
-	if s.same == EqualBudget {
-		equalBudget(cols)
-	}
-	s.seen[where] = cols
-	return cols, nil
 }
 
 // metric is what makes one column better than another.

@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -123,6 +124,41 @@ func TestSweepsNameTheBestMachine(t *testing.T) {
 	for _, x := range out.Sweep.Crossings {
 		if x.Machine == "" {
 			t.Errorf("a B200 box loses to an H100 box somewhere: %s", x.Text)
+		}
+	}
+}
+
+func TestSweepsDoNotDependOnTheNumberOfWorkers(t *testing.T) {
+	axis, err := ParseAxis("gpus=8..64:x2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want string
+	for _, workers := range []int{1, 2, 7} {
+		p := problem(t, "llama-3.1-70b")
+		p.Workers = workers
+		cmp, err := Sweep(t.Context(), p, []Machine{machine(t, "hgx-h100", 1), machine(t, "gb200-nvl72", 1)}, axis, Changes{}, EqualBudget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(cmp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(data); want == "" {
+			want = got
+		} else if got != want {
+			t.Errorf("%d workers: another answer", workers)
+		}
+	}
+}
+
+// Counts between two round ones that have fewer divisors say nothing about the size of a machine.
+func TestGPUCountsAreCutAtRoundOnes(t *testing.T) {
+	s := &sweeper{axis: &Axis{Key: "gpus"}, machines: []Machine{machine(t, "hgx-h100", 1)}}
+	for _, tt := range []struct{ lo, hi, want float64 }{{512, 1024, 32}, {8, 16, 8}, {256, 512, 16}, {100, 1000, 8}, {576, 1152, 32}} {
+		if got := s.unit(tt.lo, tt.hi); got != tt.want {
+			t.Errorf("%v to %v: steps of %v, want %v", tt.lo, tt.hi, got, tt.want)
 		}
 	}
 }

@@ -1,0 +1,24 @@
+package step
+
+import "rankmap/model"
+
+// launches is how many kernels an operation of a kind starts where its list of operations does not say. Attention: rotary
+// with the cache write, the core (and the join of split keys). Latent attention: two norms, rotary, concatenation, cache
+// write, core, and in prefill the keys' copy and the join with cached context (vLLM v1/attention/backends/mla/common.py).
+// A mixture: router top-k, alignment and sort, permutation, two quantizations, two grouped products, activation, weighted
+// sum (vLLM model_executor/layers/fused_moe/fused_moe.py, TensorRT-LLM cutlass_kernels/moe_gemm).
+var launches = [...]int{
+	model.GEMM: 1, model.AttnPrefill: 2, model.AttnDecode: 3, model.MLAPrefill: 8, model.MLADecode: 7, model.MoE: 12, model.Elementwise: 1,
+}
+
+// launchesOf counts the kernels of one execution. A product whose input is quantized first starts a kernel for that.
+func launchesOf(op *model.ComputeOp) int {
+	n := 1
+	if int(op.Kind) < len(launches) {
+		n = launches[op.Kind]
+	}
+	if op.Kind == model.GEMM && op.DType != "bf16" && op.DType != "fp16" && op.DType != "int4" {
+		n++
+	}
+	return max(n, op.Kernels)
+}

@@ -1,0 +1,44 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+)
+
+// explainTraining says what a training step is beside its degrees: micro-batches, virtual stages, what is recomputed and why,
+// and stages of their own size.
+func (s *search) explainTraining(o *Outcome) []string {
+	st := o.Strategy
+	if s.Workload.Task != string(TrainStep) {
+		return nil
+	}
+	b := []string{fmt.Sprintf("training: %d micro-batches of %s a replica", s.Workload.Batch/st.DP/st.MicroBatch, many(st.MicroBatch, "sequence"))}
+	if st.Interleave > 1 {
+		b = append(b, fmt.Sprintf("%d virtual stages a rank", st.Interleave))
+	}
+	switch {
+	case st.Recompute == "full" && st.RecomputeLayers > 0:
+		b = append(b, fmt.Sprintf("the first %s of each virtual stage recomputed, as few as memory allows", many(st.RecomputeLayers, "layer")))
+	case st.Recompute == "full":
+		b = append(b, "every layer recomputed")
+	case st.Recompute != "":
+		b = append(b, st.Recompute+" recomputation")
+	default:
+		b = append(b, "nothing recomputed")
+	}
+	if st.FirstStage > 0 || st.LastStage > 0 {
+		first, last := s.Spec.EndLayers(st)
+		b = append(b, fmt.Sprintf("%s on the first and %s on the last virtual stage, which hold embedding and head, of at most %d", many(first, "layer"), many(last, "layer"), s.Spec.LargestPiece(st)))
+	}
+	if st.ZeRO > 0 {
+		b = append(b, fmt.Sprintf("ZeRO-%d", st.ZeRO))
+	}
+	return []string{strings.Join(b, ", ")}
+}
+
+func many(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
