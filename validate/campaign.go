@@ -320,6 +320,9 @@ func (c *campaign) expect(own *JobCollective, u unit, s spec, eager bool, beside
 			}
 		}
 		if p, ok := c.predict(q); ok {
+			if own != nil && own.Kernel != "" {
+				p.Basis += "; NCCL's, the layout priced another kernel (" + own.Kernel + ")"
+			}
 			return &p
 		}
 	}

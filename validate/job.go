@@ -45,6 +45,8 @@ type JobCollective struct {
 	DType        string      `json:"dtype"`
 	TimesPerStep float64     `json:"timesPerStep"`
 	Predicted    *Prediction `json:"predicted,omitempty"`
+	// Kernel says which kernel the layout priced where that is not NCCL's, which is what gets measured: "vllm one-shot, 12.3 us".
+	Kernel string `json:"kernel,omitempty"`
 }
 
 // Prediction is an estimate of one call.

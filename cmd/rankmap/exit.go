@@ -28,7 +28,7 @@ const exitCodesHelp = `Exit codes:
   3    no feasible plan (the reason and the nearest change that helps are printed)
   4    measured below expectation, or a finding of discover is an error
   5    a deadline was hit
-  6    the environment cannot be used (no driver, no NCCL, no permission, port taken)
+  6    the environment cannot be used (no driver, no NCCL, no permission, port taken, disk full)
   7    partial result (the report says what is missing)
   130  interrupted, 143 terminated (cleaned up)
 Read any other code as failure.`

@@ -54,7 +54,7 @@ func (o *output) write(d *deps, data []byte, inputs ...string) error {
 		if isBrokenPipe(err) {
 			return nil
 		}
-		return err
+		return writeErr("standard output", err)
 	}
 	return writeFile(o.file, data, 0o644, inputs...)
 }
@@ -85,9 +85,21 @@ func writeFile(name string, data []byte, mode fs.FileMode, inputs ...string) err
 	_, err = tmp.Write(data)
 	err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close())
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return writeErr(name, err)
 	}
-	return os.Rename(tmp.Name(), name)
+	return writeErr(name, os.Rename(tmp.Name(), name))
+}
+
+// writeErr is a result that could not be written, a full disk for one: the place is at fault, neither input nor program.
+func writeErr(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var at *fs.PathError
+	if errors.As(err, &at) { // which names a file that is gone
+		err = at.Err
+	}
+	return withCode(exitEnvironment, fmt.Errorf("%s: cannot be written: %w", name, err))
 }
 
 // marshalYAML prints with two-space indents.

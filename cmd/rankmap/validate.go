@@ -235,6 +235,8 @@ func finishValidate(d *deps, o *validateOptions, rep *measured.Report, format st
 			_, e = f.Write(data)
 			if e = errors.Join(e, f.Close()); e == nil {
 				d.warnf("it is at %s", f.Name())
+			} else {
+				os.Remove(f.Name())
 			}
 		}
 	} else {
