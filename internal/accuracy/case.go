@@ -23,6 +23,8 @@ type Case struct {
 	Row  *measured.Row     // of a collective or an exchange
 	Op   *measured.OpRow   // of a computation
 	Step *measured.StepRow // of a stack of layers
+
+	Apart bool // of a serving point: prefill and decode on instances of their own
 }
 
 // Size is a class of sizes.

@@ -8,6 +8,7 @@ import (
 	"rankmap/internal/hardware"
 	"rankmap/internal/measured"
 	"rankmap/internal/units"
+	"rankmap/topology"
 )
 
 // HeldOut scores predictions on rows that the fit did not see. Each split fits a profile again from the other rows, with
@@ -36,6 +37,8 @@ func NewHeldOut(c *Confronter, files ...measured.File) *HeldOut {
 				if _, err := c.price(&r); err == nil {
 					h.custom = append(h.custom, r)
 				}
+			case reducedInNetwork(&r) && r.Nodes > 1 && r.Library == "nccl": // no fit uses them
+				h.multi = append(h.multi, r)
 			case !ok:
 			case p.Nodes > 1:
 				h.multi = append(h.multi, r)
@@ -199,10 +202,6 @@ func (h *HeldOut) SourceLeftOut(profile string, among func(*measured.Row) bool) 
 		}
 	}
 	slices.Sort(publishers)
-	var centre hardware.FabricParams
-	if rdma := h.base.profiles.Fabric("rdma"); rdma != nil {
-		centre = rdma.Params
-	}
 	for _, p := range publishers {
 		var train, test []measured.Row
 		for _, r := range h.multi {
@@ -217,11 +216,26 @@ func (h *HeldOut) SourceLeftOut(profile string, among func(*measured.Row) bool) 
 		if len(train) == 0 {
 			continue
 		}
+		// The prior, too, must not have seen the publisher.
+		rdma := collective.FitFabric(hardware.FabricProfile{}, pointsOf(h.rdmaWithout(p)), h.base.profiles, hardware.FabricParams{})
 		t := *f
-		fitted := collective.FitFabric(t, pointsOf(train), h.base.profiles, centre)
+		fitted := collective.FitFabric(t, pointsOf(train), h.base.profiles, rdma.Params)
 		cases = append(cases, h.score(h.base.profiles.WithFabric(fitted), test)...)
 	}
 	return cases
+}
+
+// rdmaWithout is what the RDMA default is fitted to, without one publisher's rows: InfiniBand, RoCE and EFA of the p5 generation.
+func (h *HeldOut) rdmaWithout(left string) []measured.Row {
+	return filter(h.multi, func(r *measured.Row) bool {
+		verbs := r.Fabric == string(topology.FabricInfiniBand) || r.Fabric == string(topology.FabricRoCE) || r.Fabric == string(topology.FabricEFA)
+		return verbs && publisher(r) != left && !firstEFA(r)
+	})
+}
+
+// firstEFA recognises p4d: 100 Gb/s adapters, one for two GPUs.
+func firstEFA(r *measured.Row) bool {
+	return r.Fabric == string(topology.FabricEFA) && r.NICRate <= units.Gbps(100) && r.NICs < r.GPUsPerNode
 }
 
 // publisher is the repository or site that a row came from.

@@ -87,9 +87,14 @@ func exchangeOf(r *measured.Row) collective.Exchange {
 	return collective.Exchange{
 		Nodes: nodes, NICGBps: r.NICPerGPU().GBps(),
 		Phase: x.Phase, Ranks: r.Ranks, Tokens: x.Tokens, Hidden: x.Hidden, TopK: x.TopK, Experts: x.Expert, SMs: x.SMs,
-		ValueBytes: valueBytes(x.Phase, r.DType),
+		ValueBytes: valueBytes(x.Phase, r.DType), Even: evenRouting(r),
 	}
 }
+
+// evenRouting says that a table's benchmark spread each token's experts over as many ranks as possible: in TensorRT-LLM's NVLink
+// tables the one-sided kernel's bulk time is the same for each remote rank of min(ranks, top k) within 2 % from 2 to 16 ranks,
+// and no uniform routing gives those counts.
+func evenRouting(r *measured.Row) bool { return r.Library == "trtllm" }
 
 // valueBytes is what a value of the hidden state takes on the wire: the combine sends bf16, or half a byte in low
 // precision; the dispatch sends the engine's type, nvfp4 with one scale for 16 values.

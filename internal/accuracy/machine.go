@@ -23,6 +23,7 @@ type machine struct {
 	rate    units.Bandwidth
 	fabric  topology.FabricKind
 	sockets int
+	sharp   bool // the network's switches reduce
 	noNVLS  bool // in-switch reduction off
 }
 
@@ -60,7 +61,8 @@ func machineOf(r *measured.Row) (machine, error) {
 		return machine{}, fmt.Errorf("no datasheet of this GPU")
 	}
 	m := machine{gpu: r.Hardware, wiring: r.Wiring, gpus: u.gpus, nodes: r.Nodes, used: r.GPUsPerNode, ranks: r.Ranks,
-		nics: r.NICs, rate: r.NICRate, fabric: topology.FabricKind(r.Fabric), sockets: 2, noNVLS: r.NoMulticast}
+		nics: r.NICs, rate: r.NICRate, fabric: topology.FabricKind(r.Fabric), sockets: 2, noNVLS: r.NoMulticast,
+		sharp: reducedInNetwork(r)}
 	if m.wiring == measured.WiringUnstated {
 		m.wiring = u.wiring
 	}
@@ -118,7 +120,7 @@ func (m *machine) cluster(cat *hardware.Catalog) (*topology.Cluster, error) {
 		return nil, err
 	}
 	class := m.class(sheet)
-	c := &topology.Cluster{Name: m.gpu, Classes: []topology.NodeClass{class}, Fabric: topology.Fabric{Kind: m.fabric, NICRate: m.rate}}
+	c := &topology.Cluster{Name: m.gpu, Classes: []topology.NodeClass{class}, Fabric: topology.Fabric{Kind: m.fabric, NICRate: m.rate, SHARP: m.sharp}}
 	for i := range m.nodes {
 		n := topology.Node{Name: fmt.Sprintf("node%d", i)}
 		if m.rack > 0 {

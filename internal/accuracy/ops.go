@@ -32,11 +32,17 @@ func (c *Confronter) op(r *measured.OpRow) (Case, error) {
 	if err != nil {
 		return Case{}, err
 	}
+	return opCaseOf(m, system, r)
+}
+
+// opCaseOf predicts one measured computation with a model.
+func opCaseOf(m *compute.Model, system string, r *measured.OpRow) (Case, error) {
 	sample, ok := compute.SampleOf(r)
 	if !ok {
 		return Case{}, errors.New("no model of this computation's type")
 	}
 	var e compute.Estimate
+	var err error
 	if sample.Op.Kind == model.MoE {
 		e, err = m.PriceLoad(sample.Op, sample.Load)
 	} else {

@@ -3,7 +3,9 @@ package accuracy
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"rankmap/internal/engine"
@@ -55,11 +57,12 @@ type rankingKey struct {
 	held   planner.Held
 	gpus   int
 	engine string
+	copies int
 }
 
 // ranking searches the request of a job, once for all rows that share it.
 func (c *Placer) ranking(ctx context.Context, j *job) (*planner.Ranking, error) {
-	key := rankingKey{j.row.Model + "|" + j.spec.Name, j.site, j.work, j.held, j.row.GPUs, j.engine}
+	key := rankingKey{j.row.Model + "|" + j.spec.Name, j.site, j.work, j.held, j.row.GPUs, j.engine, j.copies}
 	if k := c.rankings[key]; k != nil {
 		return k, nil
 	}
@@ -68,6 +71,7 @@ func (c *Placer) ranking(ctx context.Context, j *job) (*planner.Ranking, error) 
 	if e, err := engine.Find(j.engine); err == nil {
 		r.Engine = &e
 	}
+	r.RedundantExperts = j.copies
 	k, err := planner.Rank(ctx, r)
 	if err == nil {
 		c.rankings[key] = k
@@ -77,9 +81,7 @@ func (c *Placer) ranking(ctx context.Context, j *job) (*planner.Ranking, error) 
 
 // price prices a row's own layout.
 func (c *Placer) price(j *job) (*planner.Outcome, error) {
-	r := j.site.request(j.spec)
-	r.Workload, r.GPUs = j.work, j.row.GPUs
-	k, err := planner.NewRanking(r)
+	k, err := j.site.ranking(j)
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +99,9 @@ func (c *Placer) choice(ctx context.Context, j *job) (Choice, *planner.Outcome, 
 	var tuples []tuple
 	var first []*planner.Outcome
 	for _, o := range k.Outcomes {
+		if !j.alternative(o.Strategy) {
+			continue
+		}
 		if t := tupleOf(o.Strategy); !slices.Contains(tuples, t) {
 			tuples, first = append(tuples, t), append(first, o)
 		}
@@ -116,24 +121,81 @@ func (c *Placer) choice(ctx context.Context, j *job) (Choice, *planner.Outcome, 
 		return ch, own, nil
 	}
 	ch.Ours = tuples[0].String()
-	ch.Rank = slices.Index(tuples, tupleOf(j.strategy)) + 1
 	best := first[0]
+	at := slices.Index(tuples, tupleOf(j.strategy))
+	ch.Rank = rankAt(first, at)
 	ch.Ratio = own.CostRatio(best)
 	full, err := k.Price(best.Strategy, heldOf(best.Strategy, j.held), best.Batch)
 	if err != nil {
 		return ch, nil, err
 	}
-	if ch.Rank > 0 && first[ch.Rank-1].CostRatio(best) < ch.Ratio && ch.Rank == 1 {
+	if at == 0 && ch.Ratio > 1 {
 		ch.Reason = fmt.Sprintf("same degrees; %s", settings(best.Strategy, own.Strategy))
-	} else if ch.Rank != 1 {
+	} else if at != 0 {
 		ch.Reason = reason(own, full, k.Capacity(), ch)
 	}
 	return ch, own, nil
 }
 
+// tie is how much better a layout must be to stand before another: prices are not known more closely.
+const tie = 0.01
+
+// rankAt is the rank of the tuple at a place of the list, best first: 1 + those that are better by more than a tie; 0 for
+// none.
+func rankAt(first []*planner.Outcome, at int) int {
+	if at < 0 {
+		return 0
+	}
+	n := 1
+	for _, o := range first[:at] {
+		if first[at].CostRatio(o) > 1+tie {
+			n++
+		}
+	}
+	return n
+}
+
+// alternative says that a layout is one that the row's decision was taken against. A serving row is one instance of an
+// engine (README of the tables; MLPerf Inference states whole systems): all its ranks step together, so several copies of
+// a smaller instance are another decision, which the tables list with fewer GPUs.
+func (j *job) alternative(st parallel.Strategy) bool {
+	if j.row.Task == "train" || j.row.Family() == "mlinf" {
+		return true
+	}
+	if st.PP > 1 && j.strategy.PP == 1 && j.drafts() {
+		return false
+	}
+	return instances(st, j.spec.MoE()) == 1 || instances(j.strategy, j.spec.MoE()) > 1
+}
+
+// mtpNote counts the recipes that use a layout, and those of them that draft tokens (multi-token prediction).
+var mtpNote = regexp.MustCompile(`(\d+) recipe file\(s\) use this layout \((\d+) with MTP\)`)
+
+// drafts says that at least half of the recipes behind a row draft tokens where SGLang allows no pipeline then: outside
+// prefill instances (sglang/srt/server_args.py: "PP + speculative decoding is only supported in disaggregated prefill
+// mode").
+func (j *job) drafts() bool {
+	m := mtpNote.FindStringSubmatch(j.row.Note)
+	if m == nil || j.engine != "sglang" || j.row.Task == "prefill" {
+		return false
+	}
+	all, _ := strconv.Atoi(m[1])
+	mtp, _ := strconv.Atoi(m[2])
+	return mtp > 0 && 2*mtp >= all
+}
+
+// instances is how many engines a serving layout is: replicas of attention that share no experts know nothing of each
+// other.
+func instances(st parallel.Strategy, mixture bool) int {
+	if mixture {
+		return st.ExpertDP()
+	}
+	return st.DP
+}
+
 // heldOf holds everything that a found strategy settled.
 func heldOf(st parallel.Strategy, h planner.Held) planner.Held {
-	h.MicroBatch, h.Interleave, h.ZeRO = st.MicroBatch, st.Interleave, st.ZeRO
+	h.MicroBatch, h.Interleave, h.ZeRO, h.RecomputeLayers = st.MicroBatch, st.Interleave, st.ZeRO, st.RecomputeLayers
 	if h.Recompute = st.Recompute; h.Recompute == "" {
 		h.Recompute = "none"
 	}

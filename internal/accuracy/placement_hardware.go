@@ -95,8 +95,14 @@ func machineOfPlacement(p *measured.Placement, sheet *hardware.GPU) (machine, er
 	return m, nil
 }
 
+// siteKey is a machine under an engine, whose own all-reduce kernels run in its nodes; empty = NCCL's alone.
+type siteKey struct {
+	machine machine
+	engine  string
+}
+
 // site returns the machine of a row, made on first use.
-func (c *Placer) site(p *measured.Placement) (*site, error) {
+func (c *Placer) site(p *measured.Placement, engine string) (*site, error) {
 	name, _, _ := strings.Cut(p.GPU, " ")
 	sheet, err := c.catalog.GPU(name)
 	if err != nil {
@@ -106,14 +112,15 @@ func (c *Placer) site(p *measured.Placement) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s := c.sites[m]; s != nil {
+	key := siteKey{m, engine}
+	if s := c.sites[key]; s != nil {
 		return s, nil
 	}
 	s := &site{sheet: sheet}
 	if s.cluster, err = m.cluster(c.catalog); err != nil {
 		return nil, fmt.Errorf("machine of %d x %s: %w", m.ranks, sheet.System, err)
 	}
-	s.pricer = collective.New(s.cluster, c.profiles, collective.Options{})
+	s.pricer = collective.New(s.cluster, c.profiles, collective.Options{Kernels: engine})
 	if s.kernels = c.computes[sheet.System]; s.kernels == nil {
 		k, err := hardware.LoadKernels(c.configs, sheet.System)
 		if err != nil {
@@ -127,7 +134,7 @@ func (c *Placer) site(p *measured.Placement) (*site, error) {
 		}
 		c.computes[sheet.System] = s.kernels
 	}
-	c.sites[m] = s
+	c.sites[key] = s
 	return s, nil
 }
 

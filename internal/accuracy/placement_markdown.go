@@ -22,16 +22,26 @@ What people chose and measured against what rankmap would choose. Written by %s;
 
 - **Decisions**: one published layout each. Every layout of the same GPUs that the same engine can run is priced with the
   precision, batch, sequence length and micro-batch that the row states; distinct (tp, pp, cp, ep) are ranked by their best
-  settings. *Top 3*: the published degrees are among our first three. *Within 15 %%*: the published layout fits the memory
+  settings. *Top 3*: the published degrees are among our first three, where fewer than three others are better by more than
+  1 %% (prices are not known more closely, so such layouts share a place). *Within 15 %%*: the published layout fits the memory
   as we count it and its predicted cost, priced exactly as stated, is at most 1.15 of our best.
+  A serving row is one instance of an engine: layouts that are several smaller instances are another decision, which the
+  table lists with fewer GPUs, and are not compared (MLPerf Inference states whole systems: there they are); nor are pipelines
+  where at least half of a row's SGLang recipes draft tokens, which SGLang runs without one. The engine's own
+  all-reduce kernels run inside its nodes. A prefill instance whose users (the most that the row states, at 50 tokens a
+  second each) bring prompts for less than half of its time is compared by the time to the first token of one prompt, others
+  by throughput. Of requests in flight as many count as the row's layout holds; the others wait. Where ep does not divide the experts a layer holds the copies that the row states, or the fewest that make it.
 - **Sweeps**: layouts of one model on one machine with one batch. Spearman's rank correlation of predicted and measured
   order where three or more were measured.
 - **Times**: |predicted/measured - 1| of the rows' own layouts.
 
-No parameter is fitted to these rows. Two things were settled after seeing them: plans take their matrix products from the
-records of plain kernels rather than of TensorRT-LLM's tables, and what a source's runs do beside their degrees (overlapped
-tensor-parallel traffic, gradients in bf16, full recomputation before 2023) is held for every candidate of that source, as
-its recipes and papers state it; rankmap plan assumes none of this.
+What was derived from rows of this table: the sustained clock of A100 (source sc22), the host's time for an operation of eager
+training (ten rows of vtrain-single) and the extra launches of expert layers in training (Qwen3 rows of mbridge). Clocks of
+other GPUs, kernels and collectives come from other tables. Settled after seeing rows: plans take their matrix products from the
+records of plain kernels rather than of TensorRT-LLM's tables; which layouts a row is compared with (above; causes were sought
+on one half of the rows); and what a source's runs do beside their degrees (overlapped tensor-parallel traffic, gradients in
+bf16, experts' tokens sent once a rank, full recomputation before 2023), which is held for every candidate of that source as its
+recipes and papers state it. rankmap plan assumes none of this.
 
 | | |
 |---|---|

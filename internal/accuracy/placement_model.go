@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"strconv"
@@ -56,6 +57,7 @@ var bloomShapes = map[string][3]int{
 var (
 	bloomName = regexp.MustCompile(`^GPT (\d+B) \(BLOOM pre-study\)$`)
 	truncated = regexp.MustCompile(`^llama3_(\d+b) truncated to (\d+) layers$`)
+	deepseek  = regexp.MustCompile(`^deepseekv3 truncated to (\d+) layers$`)
 	headsNote = regexp.MustCompile(`\bheads (\d+)\b`)
 )
 
@@ -94,7 +96,12 @@ func (m *Models) find(p *measured.Placement) (*model.Spec, error) {
 		}
 	}
 	if t := truncated.FindStringSubmatch(p.Model); t != nil {
-		return m.cut("llama-3.1-"+t[1], t[2])
+		return m.cut("llama-3.1-"+t[1], t[2], nil)
+	}
+	if t := deepseek.FindStringSubmatch(p.Model); t != nil {
+		// One dense layer: the memory that they allocated, 104.3 and 114.0 GiB, is 103.9 and 114.5 by our count; with the
+		// network's three it would be below 70.
+		return m.cut("deepseek-v3", t[1], map[string]any{"first_k_dense_replace": 1})
 	}
 	if !listed {
 		return nil, fmt.Errorf("model %q is not in the model map", p.Model)
@@ -102,8 +109,8 @@ func (m *Models) find(p *measured.Placement) (*model.Spec, error) {
 	return nil, fmt.Errorf("model %q has neither a configuration nor a known shape", p.Model)
 }
 
-// cut is a model of the program with fewer layers.
-func (m *Models) cut(name, layers string) (*model.Spec, error) {
+// cut is a model of the program with fewer layers, and other keys of its configuration.
+func (m *Models) cut(name, layers string, other map[string]any) (*model.Spec, error) {
 	file := path.Join("models", name, "config.json")
 	f, err := m.Configs.Open(file)
 	if err != nil {
@@ -115,6 +122,7 @@ func (m *Models) cut(name, layers string) (*model.Spec, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	c["num_hidden_layers"], _ = strconv.Atoi(layers)
+	maps.Copy(c, other)
 	data, err := json.Marshal(c)
 	if err != nil {
 		return nil, err

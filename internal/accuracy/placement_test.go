@@ -37,7 +37,7 @@ func confrontPlacements(t *testing.T, rows string) *Placements {
 func TestChoicesAreRankedAndExplained(t *testing.T) {
 	res := confrontPlacements(t, ""+
 		"mguide-001,s,GPT tiny,train,8,H100,1,,8,1,1,8,,1,no,,2,64,2048,BF16,,,,,,,,A,\n"+ // data parallel: nothing beats it
-		"mguide-002,s,GPT tiny,train,8,H100,1,,8,8,1,1,,1,yes,,2,64,2048,BF16,,,,,,,,A,\n"+ // tp 8 for a network that fits one GPU
+		"mguide-002,s,GPT tiny,train,8,H100,1,,8,8,1,1,,1,yes,,8,64,2048,BF16,,,,,,,,A,\n"+ // tp 8 for a network that fits one GPU
 		"mguide-003,s,Unheard of,train,8,H100,1,,8,8,1,1,,1,yes,,2,64,2048,BF16,,,,,,,,A,\n"+
 		"mguide-004,s,GPT tiny,train,8,MI300X,1,,8,8,1,1,,1,yes,,2,64,2048,BF16,,,,,,,,A,\n"+
 		"mguide-005,s,GPT tiny,train,6-8,H100,1,,8,8,1,1,,1,yes,,2,64,2048,BF16,,,,,,,,A,\n"+
@@ -129,7 +129,7 @@ func TestServingPointsArePricedByTheirParts(t *testing.T) {
 }
 
 func TestPlacementReportsAgree(t *testing.T) {
-	res := confrontPlacements(t, "mguide-001,s,GPT tiny,train,8,H100,1,,8,8,1,1,,1,yes,,2,64,2048,BF16,,,,,,,,A,\n")
+	res := confrontPlacements(t, "mguide-001,s,GPT tiny,train,8,H100,1,,8,8,1,1,,1,yes,,8,64,2048,BF16,,,,,,,,A,\n")
 	var table, doc bytes.Buffer
 	if err := res.WriteTable(&table, true); err != nil {
 		t.Fatal(err)

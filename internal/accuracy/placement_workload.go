@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"rankmap/internal/hardware"
+	"rankmap/internal/engine"
 	"rankmap/internal/measured"
 	"rankmap/internal/parallel"
 	"rankmap/layout"
@@ -25,32 +25,8 @@ type job struct {
 	strategy parallel.Strategy // as the row states it; expert-tp completed
 	held     planner.Held      // of every candidate: what the row settles beside the degrees
 	exact    planner.Held      // of the row itself: its virtual stages too
+	copies   int               // redundant experts that the row states; 0 = none stated
 	engine   string            // what ran it: only layouts and orders that it can express are compared; empty = not known
-}
-
-// practice is how a source's code trains, where its rows do not say: what its papers and scripts state.
-type practice struct {
-	recompute string
-	unfused   bool // attention without flash kernels
-	serial    bool // before sequence parallelism
-	overlapTP bool // traffic of tensor parallelism beside the matrix products
-	gradBytes int  // of a reduced gradient; 0 = 4
-}
-
-var practices = map[string]practice{
-	"bloom":         {recompute: "full", unfused: true, serial: true}, // Megatron-DeepSpeed with checkpointed activations (tr11-176B-ml scripts)
-	"sc21":          {recompute: "full", unfused: true, serial: true}, // its FLOP formula counts the second forward pass
-	"sc21zero":      {recompute: "full", unfused: true, serial: true},
-	"mtnlg":         {recompute: "full", unfused: true, serial: true}, // arXiv 2201.11990, section 3
-	"opt":           {recompute: "full", unfused: true, serial: true},
-	"sc22":          {unfused: true}, // the note says which recomputation
-	"vtrain-multi":  {recompute: "full", unfused: true, serial: true},
-	"vtrain-single": {recompute: "full", unfused: true, serial: true},
-	"simumax":       {recompute: "none"}, // the cases keep every activation
-	// NVIDIA's performance recipes (Megatron-Bridge scripts/performance, MLPerf training submissions): tp_comm_overlap on,
-	// gradients reduced in bf16.
-	"mbridge": {overlapTP: true, gradBytes: 2}, "dgxc": {overlapTP: true, gradBytes: 2}, "nem340": {overlapTP: true},
-	"mlperf-gpt3": {overlapTP: true, gradBytes: 2}, "mlperf-405b": {overlapTP: true, gradBytes: 2}, "mlperf-8b": {overlapTP: true, gradBytes: 2},
 }
 
 // errLoRA is a reason to skip.
@@ -72,21 +48,30 @@ func (c *Placer) job(p *measured.Placement) (*job, error) {
 	if j.spec, err = c.models.find(p); err != nil {
 		return nil, err
 	}
-	if j.site, err = c.site(p); err != nil {
+	if j.strategy, err = degrees(p, j.spec); err != nil {
 		return nil, err
 	}
-	if j.strategy, err = degrees(p, j.spec); err != nil {
+	kernels := ""
+	for _, e := range []string{"vllm", "sglang", "trtllm"} {
+		if p.Task != "train" && (strings.Contains(p.Note, e+" recipe") || strings.Contains(p.Note, "backend "+e) || p.Family() == "mlinf" && e == "trtllm") {
+			j.engine, kernels = e, e
+		}
+	}
+	if j.site, err = c.site(p, kernels); err != nil {
 		return nil, err
 	}
 	if p.Task == "train" {
 		j.engine = "megatron"
-		return j, j.training()
-	}
-	for _, e := range []string{"vllm", "sglang", "trtllm"} {
-		if strings.Contains(p.Note, e+" recipe") || strings.Contains(p.Note, "backend "+e) || p.Family() == "mlinf" && e == "trtllm" {
-			j.engine = e
+		if err := j.training(); err != nil {
+			return nil, err
 		}
+		// Megatron may count embedding and loss as layers of the pipeline (126 + 2 in 16 x 8 pieces); we cut layers alone.
+		if v := j.exact.Interleave; v > 1 && v*j.strategy.PP > j.spec.Layers() {
+			j.exact.Interleave = max(1, j.spec.Layers()/j.strategy.PP)
+		}
+		return j, nil
 	}
+	j.balance()
 	return j, j.serving()
 }
 
@@ -117,67 +102,22 @@ func degrees(p *measured.Placement, spec *model.Spec) (parallel.Strategy, error)
 	return st, nil
 }
 
-// training fills the workload of a training step.
-func (j *job) training() error {
-	p := j.row
-	j.work = layout.Workload{Task: string(planner.TrainStep), Objective: string(planner.StepTime), SeqLen: p.SeqLen, Batch: p.GlobalBatch}
-	if j.work.SeqLen == 0 {
-		j.work.SeqLen = 4096
+// balance adds the copies of experts that a serving row states, or, where ep does not divide its experts, the fewest that
+// make it: an engine cannot run it otherwise.
+func (j *job) balance() {
+	n := j.spec.RoutedExperts()
+	if n == 0 || j.strategy.EP == 1 {
+		return
 	}
-	if p.BatchTokens > 0 {
-		j.work.Batch = p.BatchTokens / j.work.SeqLen
+	if m := copiesNote.FindStringSubmatch(j.row.Note); m != nil {
+		if v, err := strconv.Atoi(m[1]); err == nil && v < n && (n+v)%j.strategy.EP == 0 {
+			j.copies = v
+		}
 	}
-	if j.work.Batch == 0 {
-		j.work.Batch = 1024
+	j.strategy.RedundantExperts = j.copies
+	if rest := n % j.strategy.EP; j.copies == 0 && rest != 0 {
+		j.strategy.RedundantExperts = j.strategy.EP - rest
 	}
-	if j.work.Batch%j.strategy.DP != 0 {
-		return errors.New("the row's global batch is not a multiple of its data parallelism")
-	}
-	j.work.Weights = trainType(p.Precision, j.site.sheet)
-	h := planner.Held{MicroBatch: p.MicroBatch, Serial: p.SP == "no" && p.TP > 1}
-	if u, ok := practices[p.Family()]; ok {
-		h.Recompute, h.Unfused, h.Serial = u.recompute, u.unfused, h.Serial || u.serial && p.SP != "yes"
-		h.OverlapTP, h.Formats.GradBytes = u.overlapTP, u.gradBytes
-	}
-	note := p.Note
-	switch {
-	case strings.Contains(note, "selective recompute"):
-		h.Recompute = "selective"
-	case strings.Contains(note, "full recompute"), strings.Contains(note, "full activation recomputation"):
-		h.Recompute = "full"
-	}
-	switch {
-	case strings.Contains(note, "parameters not resharded"):
-		h.ZeRO = 2
-	case strings.Contains(note, "FSDP"), strings.Contains(note, "ZeRO-3"):
-		h.ZeRO = 3
-	}
-	j.exact = h
-	j.exact.Interleave = p.VPP
-	j.held = h
-	if j.held.ZeRO != 3 {
-		j.held.ZeRO = 0
-	}
-	if want := j.work.Batch / j.strategy.DP; h.MicroBatch > 0 && want%h.MicroBatch != 0 {
-		return errors.New("the row's batch a replica is not a multiple of its micro-batch")
-	}
-	return nil
-}
-
-// trainType is the type of the matrix products of a training precision. MXFP8 has hardware support from Blackwell on; the
-// block scales of Hopper are software.
-func trainType(precision string, gpu *hardware.GPU) string {
-	s := strings.ToUpper(precision)
-	first, _, _ := strings.Cut(s, "/")
-	switch {
-	case strings.HasPrefix(first, "NVFP4"), strings.HasPrefix(first, "FP4"), strings.HasPrefix(first, "MXFP4"):
-		return "nvfp4"
-	case strings.Contains(first, "BLOCK"), strings.HasPrefix(first, "MXFP8") && gpu.Generation == "hopper":
-		return "fp8_block"
-	case strings.HasPrefix(first, "FP8"), strings.HasPrefix(first, "MXFP8"):
-		return "fp8"
-	}
-	return "bf16"
 }
 
 // serveTypes are weight and cache type of a serving precision; an empty weight type is what the configuration stores.
@@ -202,6 +142,7 @@ func serveTypes(precision string, spec *model.Spec) (weights, cache string) {
 
 var (
 	concurrencyNote = regexp.MustCompile(`concurrency (\d+)-(\d+)`)
+	copiesNote      = regexp.MustCompile(`redundant experts (\d+)`)
 	instancesNote   = regexp.MustCompile(`instance counts ([\d,]+)`)
 )
 
@@ -230,8 +171,116 @@ func (j *job) serving() error {
 	if w.Task != string(planner.PrefillOnly) {
 		w.Batch = j.inFlight()
 	}
+	if p.Family() == "mlinf" {
+		w.TPOTMs = mlperfLimit(p.Model, p.Note)
+	}
 	j.work = w
+	j.admit()
+	if w.Task == string(planner.PrefillOnly) && j.lightlyLoaded() {
+		j.work.Batch, j.work.Objective = 1, string(planner.Latency)
+	}
 	return nil
+}
+
+// A closed loop of C users, each of whom waits for osl tokens after his prompt, brings C/(osl x TPOT) prompts a second.
+// speed is the tokens a second and user that is taken for decode, which a prefill row does not state: the middle of what
+// such recipes aim at. Below half of what the row's layout prefills one prompt after the other, prompts seldom meet: what counts is
+// the time to the first token of a single one. Above, it is throughput.
+const (
+	speed    = 50
+	occupied = 0.5
+)
+
+// lightlyLoaded says that the prompts of a prefill row, at the most users that it states, seldom meet. False where it
+// states no number of users.
+func (j *job) lightlyLoaded() bool {
+	r := concurrencyNote.FindStringSubmatch(j.row.Note)
+	if r == nil || j.row.OSL == 0 {
+		return false
+	}
+	most, _ := strconv.ParseFloat(r[2], 64)
+	if n, ok := instanceCount(j.row.Note); ok {
+		most /= n
+	}
+	k, err := j.site.ranking(j)
+	if err != nil {
+		return false
+	}
+	o, err := k.Price(j.strategy, planner.Held{}, 1)
+	if err != nil {
+		return false
+	}
+	return most/float64(j.row.OSL)*speed*o.TTFT.Time.Seconds() < occupied
+}
+
+// mlperfLimits are the milliseconds a token that MLPerf Inference allows in its Server and Interactive scenarios (99th
+// percentile; MLCommons inference_policies, inference_rules.adoc, v5.1). Offline has none. We hold the mean to it.
+var mlperfLimits = []struct {
+	model               string
+	server, interactive float64
+}{
+	{"llama3.1-405b", 175, 80}, {"llama2-70b", 200, 40}, {"llama3.1-8b", 100, 30}, {"mixtral-8x7b", 200, 0}, {"deepseek-r1", 80, 0},
+}
+
+// mlperfLimit is the limit of a row; 0 = none.
+func mlperfLimit(model, note string) float64 {
+	for _, l := range mlperfLimits {
+		switch {
+		case !strings.HasPrefix(strings.ToLower(model), l.model):
+		case strings.Contains(note, "Interactive"):
+			return l.interactive
+		case strings.Contains(note, "Server"):
+			return l.server
+		}
+	}
+	return 0
+}
+
+// admit lowers the requests in flight to what the row's layout holds, halving: engines let the others wait.
+func (j *job) admit() {
+	if j.work.Batch <= j.strategy.DP {
+		return
+	}
+	k, err := j.site.ranking(j)
+	if err != nil {
+		return
+	}
+	for b := j.work.Batch; b >= j.strategy.DP; b /= 2 {
+		o, err := k.Price(j.strategy, planner.Held{}, b)
+		if err != nil {
+			return
+		}
+		if o.Memory.Total() <= k.Capacity() {
+			j.work.Batch = b
+			return
+		}
+	}
+}
+
+// ranking prices single layouts of a job.
+func (s *site) ranking(j *job) (*planner.Ranking, error) {
+	r := s.request(j.spec)
+	r.Workload, r.GPUs = j.work, j.row.GPUs
+	if j.engine != "" {
+		s := engine.ServingOf(j.engine, "")
+		r.Serving = &s
+	}
+	return planner.NewRanking(r)
+}
+
+// instanceCount is the geometric mean of the instance counts of a note.
+func instanceCount(note string) (float64, bool) {
+	n := instancesNote.FindStringSubmatch(note)
+	if n == nil {
+		return 0, false
+	}
+	sum, k := 0.0, 0.0
+	for _, s := range strings.Split(n[1], ",") {
+		if v, err := strconv.ParseFloat(s, 64); err == nil && v > 0 {
+			sum, k = sum+math.Log(v), k+1
+		}
+	}
+	return math.Exp(sum / max(k, 1)), k > 0
 }
 
 // inFlight is how many requests an instance holds; 0 = the row does not say.
@@ -250,16 +299,8 @@ func (j *job) inFlight() int {
 	lo, _ := strconv.ParseFloat(r[1], 64)
 	hi, _ := strconv.ParseFloat(r[2], 64)
 	mid := math.Sqrt(lo * hi)
-	if n := instancesNote.FindStringSubmatch(p.Note); n != nil {
-		sum, k := 0.0, 0.0
-		for _, s := range strings.Split(n[1], ",") {
-			if v, err := strconv.ParseFloat(s, 64); err == nil && v > 0 {
-				sum, k = sum+math.Log(v), k+1
-			}
-		}
-		if k > 0 {
-			mid /= math.Exp(sum / k)
-		}
+	if n, ok := instanceCount(p.Note); ok {
+		mid /= n
 	}
 	return max(1, int(math.Round(mid)))
 }

@@ -37,7 +37,7 @@ type Placer struct {
 	catalog  *hardware.Catalog
 	profiles *hardware.Profiles
 	models   Models
-	sites    map[machine]*site
+	sites    map[siteKey]*site
 	computes map[string]map[model.Phase]*compute.Model
 	rankings map[rankingKey]*planner.Ranking
 	// TimesOnly leaves out the searches and compares times alone.
@@ -56,7 +56,7 @@ func NewPlacer(configs fs.FS, models Models) (*Placer, error) {
 	}
 	models.Configs = configs
 	return &Placer{
-		configs: configs, catalog: cat, profiles: profiles, models: models, sites: map[machine]*site{},
+		configs: configs, catalog: cat, profiles: profiles, models: models, sites: map[siteKey]*site{},
 		computes: map[string]map[model.Phase]*compute.Model{}, rankings: map[rankingKey]*planner.Ranking{},
 	}, nil
 }

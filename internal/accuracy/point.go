@@ -34,9 +34,12 @@ func PointOf(r *measured.Row) (collective.Point, bool) {
 	}
 	ok := r.Kind == measured.Collective && r.Library == "nccl" && r.Kernel == "" && r.ForcedAlgorithm == "" && r.ForcedProtocol == "" &&
 		p.System != "" && p.Bytes > 0 && p.Time > 0 && !math.IsInf(float64(p.Time), 0) && p.Ranks > 1 &&
-		(p.Nodes <= 1 || p.NIC > 0 && p.Fabric != "")
+		(p.Nodes <= 1 || p.NIC > 0 && p.Fabric != "") && !reducedInNetwork(r)
 	return p, ok
 }
+
+// reducedInNetwork says that the network's switches reduced (SHARP): rings do not describe such rows.
+func reducedInNetwork(r *measured.Row) bool { return strings.Contains(r.FabricDetail, "SHARP") }
 
 // pytorchUs is what PyTorch adds to a collective in a CUDA graph on our two H200, us (10 us against 5.55 us at 8 B); rows
 // timed through it calibrate where that is less than a twentieth.

@@ -9,6 +9,8 @@ import (
 type Result struct {
 	Cases   []Case
 	Skipped []Skipped
+	// Training is the report on a table of training steps; nil without. Its points are among Cases.
+	Training *Training
 }
 
 // Skipped counts the rows that were left out for one reason.
@@ -22,6 +24,8 @@ type Summary struct {
 	All     Stats     `json:"all" yaml:"all"`
 	Classes []Summed  `json:"classes" yaml:"classes"`
 	Skipped []Skipped `json:"skipped" yaml:"skipped"`
+	// Training is there for tables of training steps.
+	Training *TrainingSummary `json:"training,omitempty" yaml:"training,omitempty"`
 }
 
 // Summed is one class of the machine-readable form.
@@ -45,6 +49,9 @@ func (r *Result) Summary() Summary {
 	for _, c := range Classes(r.Cases, ByClass) {
 		t := Score(c.Cases, Ours)
 		s.Classes = append(s.Classes, Summed{c.System, c.Collective, c.Size, c.Nodes, t.N, t.MedianAPE, t.P90APE, t.Coverage})
+	}
+	if r.Training != nil {
+		s.Training = r.Training.Summary()
 	}
 	return s
 }

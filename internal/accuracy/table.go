@@ -37,6 +37,12 @@ func (r *Result) WriteTable(w io.Writer) error {
 			return err
 		}
 	}
+	if r.Training != nil {
+		fmt.Fprintln(b)
+		if err := r.Training.WriteTable(b); err != nil {
+			return err
+		}
+	}
 	if len(r.Skipped) > 0 {
 		fmt.Fprintf(b, "\nnot counted:\n")
 		for _, s := range r.Skipped {

@@ -19,6 +19,7 @@ type File struct {
 	Steps   []StepRow // stacks of layers
 	Placed  []Placement
 	Serving []ServingPoint
+	Trained []TrainingStep
 	Skipped []Skip
 }
 
@@ -57,6 +58,11 @@ func readServingTable(r io.Reader, f *File) (err error) {
 	return err
 }
 
+func readTrainingTable(r io.Reader, f *File) (err error) {
+	f.Trained, err = ReadTrainingSteps(r, f.Name)
+	return err
+}
+
 // formats in the order they are tried: exact headers first, then what has to be guessed from content.
 var formats = []format{
 	{"collectives.csv", header("system", "library", "kernel", "collective", "bytes", "time_us"), rows(ReadCollectives)},
@@ -72,6 +78,7 @@ var formats = []format{
 	{"step.csv", header("model", "tp", "phase", "case", "comm", "layers", "time_us"), readStepTable},
 	{"placements", header(placementColumns...), readPlacementTable},
 	{"serving points", header(servingColumns...), readServingTable},
+	{"training steps", header(trainingColumns...), readTrainingTable},
 	{"validation report", isReport, rows(ReadReport)},
 	{"nccl-tests JSON", isNCCLTestsJSON, rows(ReadNCCLTestsJSON)},
 	{"nccl-tests text", isNCCLTestsText, rows(ReadNCCLTests)},

@@ -14,8 +14,10 @@ type ServingPoint struct {
 	ID, Model, System, Backend, Version, Precision string
 	ISL, OSL, Concurrency, GPUs                    int
 	Parts                                          []ServingPart // one, or prefill and decode instances
+	TokensPerGPU                                   float64       // output tokens a second and GPU; 0 = not stated
 	TTFT, TPOT                                     float64       // milliseconds; 0 = not measured
 	Flag                                           string        // why the row is doubtful; such rows do not count
+	Provenance                                     string        // where the point was taken from; empty = not stated
 	Line                                           int
 }
 
@@ -46,13 +48,14 @@ func ReadServingPoints(r io.Reader, name string) ([]ServingPoint, error) {
 		p := ServingPoint{
 			ID: t.str("id"), Model: t.str("model"), System: t.str("system"), Backend: t.str("backend"), Version: t.str("version"),
 			Precision: t.str("precision"), Flag: t.str("flag"), Line: t.line,
-			ISL: t.small("isl", 1), OSL: t.small("osl", 1), Concurrency: t.small("concurrency", 0),
+			Provenance: t.str("provenance"),
+			ISL:        t.small("isl", 1), OSL: t.small("osl", 1), Concurrency: t.small("concurrency", 0),
 			TTFT: t.millis("ttft_ms"), TPOT: t.millis("tpot_ms"),
 		}
 		if s := t.str("gpus"); s != "" {
 			p.GPUs = t.small("gpus", 1)
 		}
-		if p.Flag == "" {
+		if p.TokensPerGPU = t.number("est_output_tok_s_gpu"); p.Flag == "" {
 			var err error
 			if p.Parts, err = servingParts(t.str("layout")); err != nil {
 				t.addf(t.line, "%w", err)
@@ -66,14 +69,19 @@ func ReadServingPoints(r io.Reader, name string) ([]ServingPoint, error) {
 }
 
 // millis returns a number of milliseconds; 0 when the field is empty.
-func (t *sheet) millis(col string) float64 {
+func (t *sheet) millis(col string) float64 { return t.positive(col, "milliseconds") }
+
+// number returns a number that is not negative; 0 when the field is empty.
+func (t *sheet) number(col string) float64 { return t.positive(col, "a number") }
+
+func (t *sheet) positive(col, want string) float64 {
 	s := t.str(col)
 	if s == "" {
 		return 0
 	}
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(v >= 0) || math.IsInf(v, 0) {
-		t.addf(t.line, "%s %q: want milliseconds", col, s)
+		t.addf(t.line, "%s %q: want %s", col, s, want)
 		return 0
 	}
 	return v

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"rankmap/internal/accuracy"
+	"rankmap/internal/measured"
 )
 
 // byType writes computations by kind, type and system, rows that a fit saw apart from rows that none did.
@@ -18,6 +19,25 @@ func byType(w io.Writer, cases []accuracy.Case) {
 		rows = append(rows, []string{c.Op, c.DType, c.System, seen, fmt.Sprint(c.N), "**" + pair(c.Stats) + "**", number(c.Bias), number(c.Coverage)})
 	}
 	table(w, []string{"operation", "type", "system", "fitted", "rows", "**rankmap**", "bias", "in 80 %"}, rows)
+}
+
+// halfTables writes what half of a table does for a GPU without measurements.
+func halfTables(w io.Writer, c *accuracy.Confronter, tables []measured.File) error {
+	var rows []measured.OpRow
+	for _, f := range tables {
+		rows = append(rows, f.Ops...)
+	}
+	all, err := c.HalfTables(rows)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(w, "### Calibrated from half of one table\n\nEach GPU as if no table had measured it: its parameters estimated from the other GPUs, then calibrated (`rankmap calibrate`) with half\nof the shapes of its own tables; errors on the other half. A table of nvfp4 expert layers mixes two kernels, of which a calibration\ntakes the faster.\n\n")
+	var cells [][]string
+	for _, h := range all {
+		cells = append(cells, []string{h.Op, h.System, fmt.Sprint(h.Rows), fmt.Sprint(h.After.N), pair(h.Before), "**" + pair(h.After) + "**", number(h.After.Bias), number(h.After.Coverage)})
+	}
+	table(w, []string{"operation", "system", "rows seen", "rows tested", "estimated", "**calibrated**", "bias", "in 80 %"}, cells)
+	return nil
 }
 
 // contention writes collectives at once on the same GPUs, and the bound on channels.
