@@ -19,9 +19,11 @@ type deps struct {
 	Configs  fs.FS     // hardware/, topologies/, models/, workloads/
 	Open     func(name string) (io.ReadCloser, error)
 	Getenv   func(string) string
-	Terminal bool         // Stdout is a terminal
-	Width    int          // columns of the terminal, 0 unknown
-	Live     *source.Live // how discover reaches the machine; nil = this one
+	Terminal bool // Stdout is a terminal
+	// TalkTerminal says that Stderr is a terminal: progress is shown.
+	TalkTerminal bool
+	Width        int          // columns of the terminal, 0 unknown
+	Live         *source.Live // how discover reaches the machine; nil = this one
 }
 
 // warnf prints one line of talk.

@@ -23,6 +23,11 @@ type planInputs struct {
 	clusterDoc *topology.Doc
 	notes      []string
 	files      []string
+	former     *planner.Former // of --keep
+	book       *priceBook
+	cost       string
+	// collectives are NCCL's, or those of the target engine where it has its own.
+	collectives collective.Options
 }
 
 // load reads every input and reports the problems of all of them at once.
@@ -31,9 +36,19 @@ func (o *planOptions) load(d *deps) (*planInputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	cluster, cinfo, cerr := o.cluster.load(d, cat)
+	var former *layout.Layout
+	var from layout.Source
+	if o.keep != "" {
+		if former, from, err = o.readKeep(d); err != nil {
+			return nil, err
+		}
+	}
+	cluster, cinfo, cerr := o.machine(d, cat, former)
 	spec, minfo, merr := loadModel(d, o.model)
 	base, wfiles, ferr := o.workload.readFile(d)
+	if former != nil && o.workload.file == "" {
+		base = former.Inputs.Workload
+	}
 	work, notes, werr := o.workload.resolve(base)
 	free, frerr := parseFreedom(o.fix, o.forbid)
 	var gerr error
@@ -41,11 +56,12 @@ func (o *planOptions) load(d *deps) (*planInputs, error) {
 		gerr = inputErrf("--gpus is %d, want at least 1", o.gpus)
 	}
 	target, terr := o.engine(work.Task)
-	if err := firstCode(cerr, merr, ferr, werr, frerr, gerr, terr); err != nil {
+	copies, rerr := o.redundant(spec, work.Task)
+	if err := firstCode(cerr, merr, ferr, werr, frerr, gerr, terr, rerr); err != nil {
 		return nil, err
 	}
 	in := &planInputs{
-		request: planner.Request{Cluster: cluster, Spec: spec, Workload: work, Freedom: free, GPUs: o.gpus, Top: o.top, Engine: target},
+		request: planner.Request{Cluster: cluster, Spec: spec, Workload: work, Freedom: free, GPUs: o.gpus, Top: o.top, Engine: target, RedundantExperts: copies},
 		names: layout.Inputs{
 			Cluster: layout.Source{Name: cinfo.name, Digest: cinfo.digest},
 			Model:   layout.Source{Name: minfo.name, Digest: minfo.digest}, Workload: work, Cost: o.cost,
@@ -61,6 +77,14 @@ func (o *planOptions) load(d *deps) (*planInputs, error) {
 	in.request.Skip = skip
 	in.notes = append(in.notes, avoided...)
 	in.notes = append(append(append(in.notes, cinfo.notes...), minfo.notes...), notes...)
+	if former != nil {
+		f, err := planner.FormerOf(former, cluster, o.keep)
+		if err != nil {
+			return nil, inputErr(err)
+		}
+		in.former, in.request.Former = &f, from
+		in.files = append(in.files, o.keep)
+	}
 	return in, o.prices(d, in)
 }
 
@@ -71,7 +95,11 @@ func (o *planOptions) prices(d *deps, in *planInputs) error {
 		return err
 	}
 	in.files = append(in.files, o.profiles...)
-	return book.fill(&in.request, o.cost, collective.Options{})
+	in.book, in.cost = book, o.cost
+	if in.collectives, in.names.Kernels, err = o.kernels.options(in.request.Engine, o.cost); err != nil {
+		return err
+	}
+	return book.fill(&in.request, o.cost, in.collectives)
 }
 
 // engine is the --target, nil without.

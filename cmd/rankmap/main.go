@@ -28,6 +28,8 @@ func osDeps() *deps {
 		Open:     openFile,
 		Getenv:   os.Getenv,
 		Terminal: isTerminal(os.Stdout),
-		Width:    terminalWidth(os.Stdout),
+
+		TalkTerminal: isTerminal(os.Stderr),
+		Width:        terminalWidth(os.Stdout),
 	}
 }

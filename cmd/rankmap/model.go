@@ -60,7 +60,7 @@ func newModelCmd(d *deps) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&o.list, "list", false, "list the models that rankmap ships")
 	f.StringVar(&o.assume, "assume", "", "take an unknown architecture as: dense (Llama's layer shapes), marked as an estimate")
-	f.StringVar(&o.strategy, "strategy", "", "degrees, such as tp=8,ep=8,pp=2 (tp, pp, dp, cp, ep, expert-tp, interleave, zero, sp, recompute)")
+	f.StringVar(&o.strategy, "strategy", "", "degrees, such as tp=8,ep=8,pp=2 (tp, pp, dp, cp, ep, expert-tp, interleave, zero, sp, recompute, recompute-layers, first-stage, last-stage)")
 	f.StringVar(&o.task, "task", "decode", "step of --strategy: prefill, decode or train")
 	f.IntVar(&o.batch, "batch", 1, "sequences of one attention replica (train: of one micro-batch)")
 	f.IntVar(&o.context, "context", 4096, "tokens a sequence")
@@ -198,7 +198,7 @@ func parseStrategy(text string, s *model.Spec) (parallel.Strategy, []error) {
 	var st parallel.Strategy
 	var errs []error
 	degrees := map[string]*int{"tp": &st.TP, "pp": &st.PP, "dp": &st.DP, "cp": &st.CP, "ep": &st.EP, "expert-tp": &st.ExpertTP, "etp": &st.ExpertTP, "experttp": &st.ExpertTP,
-		"interleave": &st.Interleave, "zero": &st.ZeRO}
+		"interleave": &st.Interleave, "zero": &st.ZeRO, "recompute-layers": &st.RecomputeLayers, "first-stage": &st.FirstStage, "last-stage": &st.LastStage}
 	const most = 1 << 20
 	for _, f := range strings.Split(text, ",") {
 		key, val, ok := strings.Cut(strings.TrimSpace(f), "=")
@@ -220,7 +220,7 @@ func parseStrategy(text string, s *model.Spec) (parallel.Strategy, []error) {
 				st.Recompute = ""
 			}
 		case degrees[key] == nil:
-			errs = append(errs, fmt.Errorf("--strategy %q: want one of tp, pp, dp, cp, ep, expert-tp, interleave, zero, sp, recompute", key))
+			errs = append(errs, fmt.Errorf("--strategy %q: want one of tp, pp, dp, cp, ep, expert-tp, interleave, zero, sp, recompute, recompute-layers, first-stage, last-stage", key))
 		default:
 			n, err := strconv.Atoi(val)
 			if err != nil || n > most || n < 0 || (n == 0 && key != "zero") || (n > 3 && key == "zero") {

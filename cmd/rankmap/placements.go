@@ -139,6 +139,12 @@ func renderPlacements(res *accuracy.Placements, format string) ([]byte, error) {
 func measuredRuns(d *deps, o *measuredOptions, files []measured.File, res *accuracy.Result) error {
 	for i := range files {
 		f := &files[i]
+		if len(f.Trained) > 0 {
+			if err := trainingSteps(d, o, f, res); err != nil {
+				return err
+			}
+			continue
+		}
 		if len(f.Placed)+len(f.Serving) == 0 {
 			continue
 		}

@@ -25,9 +25,13 @@ type planOptions struct {
 	forbid   []string
 	profiles []string
 	cost     string
+	kernels  kernelChoice
 	top      int
 	explain  bool
 	target   string
+	keep     string
+	pareto   bool
+	copies   string // redundant experts
 	example  bool
 	out      output
 	given    func(flag string) bool
@@ -35,6 +39,8 @@ type planOptions struct {
 
 const planExamples = `  rankmap plan --example
   rankmap plan --cluster hgx-h100:2 --model llama-3.1-70b --task decode --batch 64 --isl 1024 --osl 512
+  rankmap plan --keep layout.yaml --exclude node3/5
+  rankmap plan --cluster hgx-h200:2 --model deepseek-v3 --task serve --pareto
   rankmap plan --cluster topo.txt --gpu h200-sxm --nodes 2 --nic-rate 400G --model ./config.json -f layout.yaml`
 
 func newPlanCmd(d *deps) *cobra.Command {
@@ -57,10 +63,14 @@ func newPlanCmd(d *deps) *cobra.Command {
 	f.StringSliceVar(&o.forbid, "forbid", nil, "kinds of parallelism to leave out, such as pp,cp")
 	f.StringSliceVar(&o.profiles, "profile", nil, "profile files from rankmap calibrate, in place of the built-in ones")
 	f.StringVar(&o.cost, "cost", "calibrated", "how collectives are priced: calibrated, or textbook (alpha-beta)")
+	o.kernels.add(f)
 	f.StringVar(&o.target, "target", "", "search only what this engine can run, and name its rule where it cannot: vllm, sglang, trtllm, megatron, with a version such as vllm@0.24")
 	f.IntVar(&o.top, "top", 5, "how many losers to show")
-	f.BoolVar(&o.explain, "explain", true, "say why")
-	o.out.addFlags(cmd, "table", "wide", "yaml", "json")
+	f.BoolVar(&o.explain, "explain", true, "say why, and which quantity of the machine would change the choice")
+	f.StringVar(&o.keep, "keep", "", "layout that runs: plan again after a failure and move as few ranks as possible; its cluster, model and workload hold where flags give no other")
+	f.BoolVar(&o.pareto, "pareto", false, "list the plans of which none is both faster for a user and more productive a GPU (serving)")
+	f.StringVar(&o.copies, "redundant-experts", "auto", "copies of experts that every layer holds beside its own (serving): a number, or auto: the fewest that let ep divide them")
+	o.out.addFlags(cmd, "table", "wide", "yaml", "json", "csv")
 	o.given = f.Changed
 	return cmd
 }
@@ -80,16 +90,20 @@ func runPlan(ctx context.Context, d *deps, o *planOptions) error {
 	if err != nil {
 		return err
 	}
-	plan, err := planner.Search(ctx, in.request)
+	if o.pareto {
+		return o.runPareto(ctx, d, in, format)
+	}
+	if format == "csv" {
+		return inputErrf("csv is for --pareto alone (known for a plan: table, wide, yaml, json)")
+	}
+	stop := in.showProgress(d)
+	plan, err := in.search(ctx)
+	stop()
 	if err != nil {
-		var no *planner.Infeasible
-		if errors.As(err, &no) {
-			return withCode(exitInfeasible, no)
-		}
-		if ctx.Err() != nil {
-			return err
-		}
-		return inputErr(err) // a fact is missing that a price needs
+		return planErr(ctx, err)
+	}
+	if err := in.deepen(ctx, plan, o); err != nil {
+		return err
 	}
 	doc, err := plan.Document(in.request, in.names, in.clusterDoc)
 	if err != nil {
@@ -112,13 +126,32 @@ func runPlan(ctx context.Context, d *deps, o *planOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.out.write(d, []byte(b.String()), in.files...)
+	if err := o.out.write(d, []byte(b.String()), in.files...); err != nil {
+		return err
+	}
+	if plan.Stopped {
+		d.warnf("interrupted: this is the best plan so far")
+		return silent(exitInterrupted)
+	}
+	return nil
+}
+
+// planErr gives the error of a search its exit code.
+func planErr(ctx context.Context, err error) error {
+	var no *planner.Infeasible
+	switch {
+	case errors.As(err, &no):
+		return withCode(exitInfeasible, no)
+	case ctx.Err() != nil:
+		return err
+	}
+	return inputErr(err) // a fact is missing that a price needs
 }
 
 // useExample fills in the built-in example; other inputs beside it are refused.
 func (o *planOptions) useExample() error {
-	if o.cluster.cluster != "" || o.model != "" || o.workload.file != "" {
-		return inputErrf("--example stands alone: leave out --cluster, --model and --workload")
+	if o.cluster.cluster != "" || o.model != "" || o.workload.file != "" || o.keep != "" {
+		return inputErrf("--example stands alone: leave out --cluster, --model, --workload and --keep")
 	}
 	o.cluster.cluster, o.model = "hgx-h100:2", "llama-3.1-70b"
 	if o.workload.task == "" {

@@ -47,10 +47,7 @@ func (b *priceBook) fill(r *planner.Request, cost string, o collective.Options) 
 	if err != nil {
 		return err
 	}
-	r.Kernel = func(ph model.Phase, op model.ComputeOp) (step.Band, string, error) {
-		e, err := kernels[ph].Price(op)
-		return step.Band{Time: e.Time, P10: e.P10, P90: e.P90}, e.Bound.String(), err
-	}
+	r.Kernel = kernelPrices(kernels)
 	switch cost {
 	case "calibrated":
 		r.Pricer = collective.New(r.Cluster, b.profiles, o)
@@ -62,19 +59,25 @@ func (b *priceBook) fill(r *planner.Request, cost string, o collective.Options) 
 	return nil
 }
 
+// kernelsOf are the kernel parameters of a system: the user's own, or the built-in ones.
+func (b *priceBook) kernelsOf(system string) (*hardware.Kernels, error) {
+	k, err := hardware.LoadKernels(b.configs, system)
+	for _, p := range b.own {
+		if p.System == system {
+			return p, nil
+		}
+	}
+	return k, err
+}
+
 // models returns the kernel prices of a system.
 func (b *priceBook) models(sheet *hardware.GPU) (map[model.Phase]*compute.Model, error) {
 	if m := b.kernels[sheet.System]; m != nil {
 		return m, nil
 	}
-	k, err := hardware.LoadKernels(b.configs, sheet.System)
+	k, err := b.kernelsOf(sheet.System)
 	if err != nil {
 		return nil, err
-	}
-	for _, p := range b.own {
-		if p.System == sheet.System {
-			k = p
-		}
 	}
 	m, err := kernelModels(sheet, k)
 	if err != nil {
@@ -82,4 +85,32 @@ func (b *priceBook) models(sheet *hardware.GPU) (map[model.Phase]*compute.Model,
 	}
 	b.kernels[sheet.System] = m
 	return m, nil
+}
+
+// scaled gives a request the kernels of a GPU whose memory bandwidth and FLOP/s are so many times the datasheet's.
+func (b *priceBook) scaled(r *planner.Request, sheet *hardware.GPU, memory, ops float64) error {
+	x := *sheet
+	x.HBMGBps *= memory
+	x.TFLOPS = map[string]float64{}
+	for k, v := range sheet.TFLOPS {
+		x.TFLOPS[k] = v * ops
+	}
+	k, err := b.kernelsOf(sheet.System)
+	if err != nil {
+		return err
+	}
+	m, err := kernelModels(&x, k)
+	if err != nil {
+		return err
+	}
+	r.Kernel = kernelPrices(m)
+	return nil
+}
+
+// kernelPrices prices computations with the models of each phase.
+func kernelPrices(m map[model.Phase]*compute.Model) func(model.Phase, model.ComputeOp) (step.Band, string, error) {
+	return func(ph model.Phase, op model.ComputeOp) (step.Band, string, error) {
+		e, err := m[ph].Price(op)
+		return step.Band{Time: e.Time, P10: e.P10, P90: e.P90}, e.Bound.String(), err
+	}
 }

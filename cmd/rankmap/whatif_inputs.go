@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"rankmap/collective"
@@ -45,7 +46,7 @@ func (o *whatIfOptions) load(d *deps) (*whatIfInputs, error) {
 		in.notes = append(in.notes, info.notes...)
 		in.files = append(in.files, info.files...)
 	}
-	p := &whatif.Problem{GPUs: o.gpus, Costs: whatif.Costs{Cost: o.cost}, Catalog: book.cat, Price: book.price}
+	p := &whatif.Problem{GPUs: o.gpus, Costs: whatif.Costs{Cost: o.cost}, Catalog: book.cat, Price: book.price, Workers: runtime.GOMAXPROCS(0)}
 	in.problem = p
 	in.pricer = func(m *whatif.Machine) (collective.Pricer, error) {
 		r := planner.Request{Cluster: m.Cluster}

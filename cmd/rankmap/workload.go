@@ -25,6 +25,8 @@ type workloadFlags struct {
 	weights, kvCache   string
 	objective          string
 	ttft, tpot         time.Duration
+	chunk              int
+	overlap, eager     bool
 	set                func(string) bool
 }
 
@@ -41,6 +43,9 @@ func (w *workloadFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&w.objective, "objective", "", "throughput, latency, step-time or min-gpus (default throughput, training step-time)")
 	f.DurationVar(&w.ttft, "ttft", 0, "limit of the time to the first token, such as 500ms")
 	f.DurationVar(&w.tpot, "tpot", 0, "limit of the time per output token, such as 30ms")
+	f.IntVar(&w.chunk, "chunk", 0, "serving: tokens that a step may carry on one attention replica, decode and prompts together (default: the target engine's, 8192)")
+	f.BoolVar(&w.overlap, "overlap", false, "serving: the engine runs a step over experts as two batches that hide each other's exchange (SGLang --enable-two-batch-overlap, vLLM --enable-dbo)")
+	f.BoolVar(&w.eager, "eager", false, "serving: decode runs without CUDA graphs")
 	w.set = f.Changed
 }
 
@@ -84,6 +89,8 @@ func (w *workloadFlags) resolve(base layout.Workload) (layout.Workload, []string
 	num("batch", w.batch, &out.Batch)
 	num("seq-len", w.seqLen, &out.SeqLen)
 	num("concurrency", w.concurrency, &out.Concurrency)
+	num("chunk", w.chunk, &out.Chunk)
+	out.Overlap, out.Eager = out.Overlap || w.overlap, out.Eager || w.eager
 	str := func(v string, into *string) {
 		if v != "" {
 			*into = v
@@ -111,6 +118,9 @@ func (w *workloadFlags) resolve(base layout.Workload) (layout.Workload, []string
 	}
 	def("task", out.Task == "", func() string { out.Task = string(planner.Serve); return out.Task })
 	serving := out.Task != string(planner.TrainStep)
+	if !serving && (out.Chunk > 0 || out.Overlap || out.Eager) {
+		bad("--chunk, --overlap and --eager are about serving, the task is train")
+	}
 	def("isl", serving && out.ISL == 0, func() string { out.ISL = 4096; return "4096" })
 	def("osl", serving && out.OSL == 0, func() string { out.OSL = 1024; return "1024" })
 	def("objective", out.Objective == "", func() string {

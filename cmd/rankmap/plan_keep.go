@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+
+	"rankmap/internal/hardware"
+	"rankmap/layout"
+	"rankmap/model"
+	"rankmap/planner"
+	"rankmap/topology"
+)
+
+// readKeep reads the layout of --keep; its model stands where --model is not given.
+func (o *planOptions) readKeep(d *deps) (*layout.Layout, layout.Source, error) {
+	src := layout.Source{Name: o.keep}
+	data, err := readAll(d, o.keep, layout.MaxSize)
+	if err != nil {
+		return nil, src, inputErr(err)
+	}
+	src.Digest = digest(data)
+	l, err := layout.Read(bytes.NewReader(data), o.keep)
+	if err != nil {
+		return nil, src, inputErr(err)
+	}
+	if o.model == "" {
+		o.model = l.Inputs.Model.Name
+	}
+	if !o.given("cost") && l.Inputs.Cost != "" {
+		o.cost = l.Inputs.Cost
+	}
+	return l, src, nil
+}
+
+// machine is the cluster of the flags, or the one that the layout of --keep holds.
+func (o *planOptions) machine(d *deps, cat *hardware.Catalog, former *layout.Layout) (*topology.Cluster, sourceInfo, error) {
+	if former == nil || o.cluster.cluster != "" || former.Cluster == nil {
+		return o.cluster.load(d, cat)
+	}
+	c, err := former.Cluster.Cluster(o.keep, cat)
+	src := former.Inputs.Cluster
+	return c, sourceInfo{name: src.Name, digest: src.Digest, files: []string{o.keep}}, inputErr(err)
+}
+
+// redundant reads --redundant-experts.
+func (o *planOptions) redundant(spec *model.Spec, task string) (int, error) {
+	if o.copies == "auto" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(o.copies)
+	switch {
+	case err != nil || n < 0 || n > 4096:
+		return 0, inputErrf("--redundant-experts %q: want a number from 0 to 4096, or auto", o.copies)
+	case n == 0:
+		return -1, nil
+	case task == string(planner.TrainStep):
+		return 0, inputErrf("--redundant-experts %d: training holds every expert once", n)
+	case spec != nil && !spec.MoE():
+		return 0, inputErrf("--redundant-experts %d: the model has no routed experts", n)
+	}
+	return n, nil
+}
+
+// search plans, or plans again.
+func (in *planInputs) search(ctx context.Context) (*planner.Plan, error) {
+	if in.former == nil {
+		return planner.Search(ctx, in.request)
+	}
+	return planner.Replan(ctx, in.request, *in.former)
+}
