@@ -30,6 +30,7 @@ type customRoute struct {
 	link      float64 // GB/s one way a GPU
 	n         int
 	multicast window // empty without
+	norm      Norm   // that the kernels do as well; zero without
 }
 
 // blackwellGBps tells the generations apart by their links (450 and 900 GB/s).
@@ -58,8 +59,15 @@ func (c *customRoute) kernel(s units.Bytes) string {
 	return CustomKernel(c.k.Kernel, c.n, s)
 }
 
-// micros is the time launched from a graph, us, and the kernel; NaN where the framework hands over to NCCL.
+// micros is the time launched from a graph, us, less what a fused norm saves, and the kernel; NaN where the framework hands over
+// to NCCL.
 func (c *customRoute) micros(s units.Bytes) (us float64, kernel string) {
+	us, kernel = c.apart(s)
+	return math.Max(us-c.norm.Saves(s), 0), kernel
+}
+
+// apart is micros of the all_reduce alone.
+func (c *customRoute) apart(s units.Bytes) (us float64, kernel string) {
 	kernel = c.kernel(s)
 	switch kernel {
 	case "nccl":
@@ -93,7 +101,11 @@ func (c *customRoute) rising(s units.Bytes, nccl float64) (us float64, kernel st
 		if b > s {
 			break
 		}
-		if before, k := c.micros(b - 1); k != "nccl" {
+		at := c.micros
+		if kernel == "nccl" {
+			at = c.apart
+		}
+		if before, k := at(b - 1); k != "nccl" {
 			us = math.Max(us, before)
 		}
 	}

@@ -35,10 +35,31 @@ func (q Norm) Fused(e Estimate, s units.Bytes) Estimate {
 		return apart
 	}
 	f := q.after(e, q.passes(s, fusedPasses))
-	f.Algorithm += "+norm"
+	f.Algorithm = fusedName(e.Algorithm)
 	f.P10, f.P90 = e.P10, max(f.P90, apart.P90)
 	f.Flags = append(f.Flags[:len(f.Flags):len(f.Flags)], flagFused)
 	return f
+}
+
+// Saves is what fusion saves of an all_reduce of s bytes and the norm after it, us; nothing without a memory rate.
+func (q Norm) Saves(s units.Bytes) float64 {
+	if !(q.MemoryGBps > 0) {
+		return 0
+	}
+	return q.LaunchUs + q.passes(s, normPasses-fusedPasses)
+}
+
+// fusedName is the algorithm of an estimate whose kernel does the norm too.
+func fusedName(kernel string) string {
+	switch kernel {
+	case "one-shot":
+		return "one-shot+norm"
+	case "two-shot":
+		return "two-shot+norm"
+	case "multicast":
+		return "multicast+norm"
+	}
+	return kernel
 }
 
 // passes is the time of n passes over s bytes, us.

@@ -20,9 +20,13 @@ type Options struct {
 	NoMulticast bool
 	// SHARP says that the switches between nodes reduce, where the cluster does not say so itself.
 	SHARP bool
-	// Kernels names the framework ("vllm", "sglang", "trtllm"; "symm" for PyTorch's symmetric memory) whose own all_reduce runs inside a node where it takes the size
-	// and the group; "" and "nccl" leave everything to NCCL. KernelVersion is the framework's, "" the newest measured.
+	// Kernels names the framework ("vllm", "sglang", "trtllm"; "symm" for PyTorch's symmetric memory) whose own all_reduce runs
+	// inside a node where it takes the size and the group; "" and "nccl" leave everything to NCCL. KernelVersion is the
+	// framework's, "" the newest measured.
 	Kernels, KernelVersion string
+	// Fused says that these kernels also do the norm that follows: their price is less by what that saves of the norm's own, which
+	// stays the caller's to add. The zero value: apart.
+	Fused Norm
 }
 
 // Model prices collectives from fitted profiles. It may be used by several goroutines at once. What depends on the group

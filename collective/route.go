@@ -34,6 +34,7 @@ type route struct {
 	flags        []string // of the route
 	misaligned   []string // the same with the warning on chunks
 	special      []string // the same with the word that the way across nodes is an estimate
+	fused        []string // the same with the word that the norm fused into the kernel is one
 }
 
 // newRoute works a shape out.
@@ -99,6 +100,7 @@ func (m *Model) newRoute(key *routeKey) (*route, error) {
 	} else {
 		rt.special = append(slices.Clip(rt.flags), flagPAT)
 	}
+	rt.fused = append(slices.Clip(rt.flags), flagFused)
 	rt.misaligned = append(slices.Clip(rt.flags), "chunks are not a multiple of 16 bytes: may be many times slower")
 	return rt, nil
 }
@@ -258,6 +260,10 @@ func (rt *route) customEstimate(r *Request, e Estimate, band logBand) Estimate {
 		e.Algorithm, e.Protocol = rt.choice(r.Op, r.Bytes)
 	}
 	e.P10, e.P90 = band.interval(e.Time)
+	if saved := rt.custom.norm.Saves(r.Bytes); saved > 0 && kernel != "nccl" {
+		_, apart := band.interval(e.Time + units.Micros(saved))
+		e.P90, e.Algorithm, e.Flags = max(e.P90, apart), fusedName(kernel), rt.fused
+	}
 	e.BusBW = BusBandwidth(r.Op, rt.n, r.Bytes, e.Time)
 	return e
 }
@@ -274,6 +280,9 @@ func (m *Model) takeKernels(rt *route, s *topology.Shape, p *hardware.Collective
 	}
 	if !s.Multicast || m.opts.NoMulticast {
 		c.multicast = window{}
+	}
+	if c.k.Kernel != symmetric {
+		c.norm = m.opts.Fused
 	}
 	rt.custom = &c
 	if c.k.Kernel == symmetric && s.Ranks > symmetricOn {

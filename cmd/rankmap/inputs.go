@@ -99,6 +99,9 @@ func (o *planOptions) prices(d *deps, in *planInputs) error {
 	if in.collectives, in.names.Kernels, err = o.kernels.options(in.request.Engine, o.cost); err != nil {
 		return err
 	}
+	if err := o.kernels.fuse(&in.collectives, book, &in.request); err != nil {
+		return err
+	}
 	return book.fill(&in.request, o.cost, in.collectives)
 }
 

@@ -7,10 +7,17 @@ import (
 	"github.com/spf13/pflag"
 
 	"rankmap/collective"
+	"rankmap/compute"
 	"rankmap/internal/engine"
+	"rankmap/internal/units"
+	"rankmap/model"
+	"rankmap/planner"
 )
 
-// kernelChoice is --kernels: whose all-reduce runs inside a node.
+// fusedSuffix after a library's name says that its all-reduces do the norm that follows as well.
+const fusedSuffix = "+norm"
+
+// kernelChoice is --kernels: whose all-reduce runs inside a node, and with "+norm" whether it does the norm after it too.
 type kernelChoice struct{ name string }
 
 func (k *kernelChoice) add(f *pflag.FlagSet) {
@@ -20,17 +27,23 @@ func (k *kernelChoice) add(f *pflag.FlagSet) {
 // options turns the flag into the options of the price model, and into what the layout records: "" for NCCL as the default,
 // "nccl" where the flag says so, else the library and its version.
 func (k *kernelChoice) options(target *engine.Engine, cost string) (collective.Options, string, error) {
-	name, version, versioned := strings.Cut(k.name, "@")
+	base, fused := strings.CutSuffix(k.name, fusedSuffix)
+	name, version, versioned := strings.Cut(base, "@")
 	switch {
+	case fused && (name == "nccl" || name == "symm"):
+		return collective.Options{}, "", inputErrf("--kernels %s: no such kernel does the norm (known: engine, vllm, sglang, trtllm)", k.name)
 	case versioned && (name == "engine" || name == "nccl" || version == ""):
 		return collective.Options{}, "", inputErrf("--kernels %s: want a version after the name of a library alone, such as vllm@0.19.0", k.name)
 	case name == "engine":
 		if target == nil || cost != "calibrated" || !slices.Contains(collective.Frameworks(), target.Name) {
+			if fused {
+				return collective.Options{}, "", inputErrf("--kernels %s goes with --cost calibrated and a --target whose own all-reduce is known", k.name)
+			}
 			return collective.Options{}, "", nil
 		}
 		name, version = target.Name, target.Version
 	case !slices.Contains(collective.Frameworks(), name):
-		return collective.Options{}, "", inputErrf("--kernels %q is unknown (known: engine, %s)", k.name, strings.Join(collective.Frameworks(), ", "))
+		return collective.Options{}, "", inputErrf("--kernels %q is unknown (known: engine, %s)", base, strings.Join(collective.Frameworks(), ", "))
 	case name == "nccl":
 		return collective.Options{}, "nccl", nil
 	case cost != "calibrated":
@@ -40,5 +53,42 @@ func (k *kernelChoice) options(target *engine.Engine, cost string) (collective.O
 	if version != "" {
 		record += "@" + version
 	}
+	if fused {
+		record += fusedSuffix
+	}
 	return collective.Options{Kernels: name, KernelVersion: version}, record, nil
+}
+
+// fuse completes the options where the all-reduces do the norm as well: what that saves, from the prices of the norm's own kernel.
+func (k *kernelChoice) fuse(o *collective.Options, b *priceBook, r *planner.Request) error {
+	if !strings.HasSuffix(k.name, fusedSuffix) {
+		return nil
+	}
+	if r.Workload.Task == string(planner.TrainStep) {
+		return inputErrf("--kernels %s goes with inference: training's norms keep their inputs for the backward pass", k.name)
+	}
+	sheet, err := oneGPU(r.Cluster, b.cat)
+	if err != nil {
+		return err
+	}
+	kernels, err := b.models(sheet)
+	if err != nil {
+		return err
+	}
+	o.Fused, err = normOf(kernels[model.Decode])
+	return err
+}
+
+// normOf asks a GPU's kernel prices for what an element-wise kernel takes to start, and for the memory rate that it reaches.
+func normOf(m *compute.Model) (collective.Norm, error) {
+	const bytes = units.Bytes(1e9)
+	start, err := m.Price(model.ComputeOp{Kind: model.Elementwise, Name: "norm", Kernels: 1})
+	if err != nil {
+		return collective.Norm{}, err
+	}
+	move, err := m.Price(model.ComputeOp{Kind: model.Elementwise, Name: "norm", Bytes: bytes})
+	if err != nil || move.Time <= 0 {
+		return collective.Norm{}, err
+	}
+	return collective.Norm{LaunchUs: start.Time.Micros(), MemoryGBps: float64(bytes) / 1000 / move.Time.Micros()}, nil
 }

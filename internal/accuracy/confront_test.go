@@ -179,21 +179,30 @@ func TestKernelsOfFrameworks(t *testing.T) {
 	ll := row("h200_sxm", parallel.AllToAll, 8, 1, 0)
 	ll.Kind, ll.Library, ll.Kernel = measured.Exchange, "deepep", "deepep_ll"
 	ll.Exchange = &measured.ExchangeShape{Phase: "dispatch", Tokens: 128, Hidden: 7168, TopK: 8, Expert: 256}
-	far, partial, v2, prepare := ll, ll, ll, ll
+	far, partial, v2, prepare, prefill, experts, pplx := ll, ll, ll, ll, ll, ll, ll
+	prefill.Kernel, pplx.Library, pplx.Kernel = "prefill", "pplx", "decode"
+	experts.Exchange = &measured.ExchangeShape{Phase: "dispatch", Tokens: 128, Hidden: 7168, TopK: 8}
 	far.Nodes, far.Ranks = 2, 16
 	partial.Exchange = &measured.ExchangeShape{Phase: "dispatch", Tokens: 128}
 	v2.Kernel = "v2"
 	prepare.Exchange = &measured.ExchangeShape{Phase: "prepare"}
 	gather := vllm
 	gather.Op = parallel.AllGather
+	decode := ll
+	decode.Kernel = "decode"
 	c := confronter(t, Options{})
+	if res := c.Rows(measured.File{Rows: []measured.Row{decode}}); len(res.Cases) != 1 || res.Cases[0].Collective != "ep_dispatch/deepep low_latency" {
+		t.Errorf("what a table calls decode is DeepEP's low latency: %+v %v", res.Cases, res.Skipped)
+	}
 	res := c.Rows(measured.File{Rows: []measured.Row{vllm, ll}})
 	if len(res.Cases) != 2 || res.Cases[0].Collective != "all_reduce/vllm eager" || res.Cases[1].Collective != "ep_dispatch/deepep low_latency" || res.Cases[1].Size != Middle {
 		t.Errorf("%+v %v", res.Cases, res.Skipped)
 	}
 	for want, r := range map[string]measured.Row{
 		"crosses nodes, and the NICs are not stated (--nics, --nic-rate, --fabric)": far, "the exchange's shape is not stated in full": partial,
-		"no model of this expert-parallel kernel": v2, "no model of the exchange's preparation": prepare, "no model of vllm's all_gather": gather,
+		"the exchange's number of experts is not stated": experts, "the number of SMs that the exchange may use is not stated": prefill,
+		"no model of this expert-parallel kernel: pplx decode": pplx,
+		"no model of this expert-parallel kernel: deepep v2":   v2, "no model of the exchange's preparation": prepare, "no model of vllm's all_gather": gather,
 	} {
 		if res := c.Rows(measured.File{Rows: []measured.Row{r}}); len(res.Skipped) != 1 || res.Skipped[0].Reason != want {
 			t.Errorf("%v, want %q", res.Skipped, want)

@@ -25,3 +25,18 @@ func TestExchangeOverNodesLeftOut(t *testing.T) {
 	in := Score(confronter(t, Options{}).Rows(files...).Cases, Ours)
 	t.Logf("all rows, fitted: %.1f / %.1f", in.MedianAPE, in.P90APE)
 }
+
+// Another site's DeepEP, which no fit saw: decode batches on one to eight nodes of H100.
+func TestExchangeOfAnotherSite(t *testing.T) {
+	var cases []Case
+	for _, x := range confronter(t, Options{}).Rows(readAll(t, testdata.Dir(t, "measured", "public")+"/published_tables.csv")...).Cases {
+		if x.Row != nil && x.Row.Kind == measured.Exchange && x.System == "h100_sxm" {
+			cases = append(cases, x)
+		}
+	}
+	s := Score(cases, Ours)
+	t.Logf("%d rows, %.1f / %.1f, bias %.1f", s.N, s.MedianAPE, s.P90APE, s.Bias)
+	if s.N < 8 || s.MedianAPE > 20 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -33,12 +33,18 @@ var exchangeModes = map[string]string{
 	"nvlinktwosided": "nvlink", "nvlinkonesided": "nvlink",
 }
 
+// deepEPModes are the modes of DeepEP that a table names by what they are for.
+var deepEPModes = map[string]string{"decode": "low_latency", "prefill": "normal"}
+
 // exchange fills the prediction of an expert-parallel dispatch or combine. Its size is what a rank's tokens hold in
 // bf16. Neither the textbook nor NCCL has a form for it.
 func (c *Confronter) exchange(out *Case) error {
 	r, x := out.Row, out.Row.Exchange
 	mode, kernel := exchangeMode(r)
 	what := mode
+	if what == "" {
+		what = r.Kernel
+	}
 	if kernel != "" {
 		what = kernel
 	}
@@ -46,11 +52,15 @@ func (c *Confronter) exchange(out *Case) error {
 	out.Size = SizeOf(2 * units.Bytes(x.Tokens) * units.Bytes(x.Hidden))
 	switch {
 	case mode == "" || r.Library != "deepep" && r.Library != "trtllm":
-		return fmt.Errorf("no model of this expert-parallel kernel")
+		return fmt.Errorf("no model of this expert-parallel kernel: %s", strings.TrimSuffix(r.Library+" "+what, " "))
 	case x.Phase == "prepare":
 		return fmt.Errorf("no model of the exchange's preparation")
-	case x.Hidden < 1 || x.TopK < 1 || x.Tokens < 1 || x.Expert < x.TopK && !(x.Expert == 0 && overNodes(r) && mode == "low_latency"):
+	case x.Hidden < 1 || x.TopK < 1 || x.Tokens < 1:
 		return fmt.Errorf("the exchange's shape is not stated in full")
+	case x.Expert < x.TopK && !(x.Expert == 0 && overNodes(r) && mode == "low_latency"):
+		return fmt.Errorf("the exchange's number of experts is not stated")
+	case mode == "normal" && x.SMs < 1:
+		return fmt.Errorf("the number of SMs that the exchange may use is not stated")
 	case overNodes(r) && r.NICPerGPU() == 0:
 		return fmt.Errorf("crosses nodes, and the NICs are not stated (--nics, --nic-rate, --fabric)")
 	}
@@ -70,6 +80,9 @@ func (c *Confronter) exchange(out *Case) error {
 func exchangeMode(r *measured.Row) (mode, kernel string) {
 	if mode = exchangeModes[strings.ToLower(r.Kernel)]; mode == "nvlink" {
 		kernel = r.Kernel
+	}
+	if mode == "" && r.Library == "deepep" {
+		mode = deepEPModes[strings.ToLower(r.Kernel)]
 	}
 	return mode, kernel
 }

@@ -27,6 +27,7 @@ func ReadPublished(r io.Reader, name string) ([]Row, []Skip, error) {
 			File: name, Line: t.line,
 		}
 		link := t.str("intra_link")
+		row.GPU = oneOfSeveral(row.GPU, row.FabricDetail+" "+row.ForcedAlgorithm)
 		m, stated := machineOf(row.GPU, link)
 		row.System, row.Hardware, row.Wiring, row.DomainGPUs = m.system, m.hardware, m.wiring, m.domain
 		net := parseNetwork(row.FabricDetail, row.GPUsPerNode)
@@ -53,8 +54,12 @@ func ReadPublished(r io.Reader, name string) ([]Row, []Skip, error) {
 		case healthy != "yes":
 			t.addf(t.line, "healthy %q: want yes, no or unknown", healthy)
 			continue
+		case known && !timed && row.Kind == Exchange:
+			reason = SkipBandwidth
 		case !known || !timed:
 			reason = noOpOrTime(known)
+		case row.Kind == Exchange && mistyped(&row, t.str("algo_forced"), t.str("note")):
+			reason = SkipMistyped
 		case row.Bytes == 0 && row.Kind == Collective:
 			reason = SkipNoBytes
 		case !stated:
@@ -79,9 +84,10 @@ func (t *sheet) publishedOp(row *Row, note string) bool {
 	}
 	row.Kind = Exchange
 	row.Library, row.Kernel, _ = strings.Cut(row.ForcedAlgorithm, ":")
-	row.Library = strings.ToLower(row.Library)
+	row.Library, _, _ = strings.Cut(strings.ToLower(row.Library), "-") // "pplx-EFA": the library and the network
 	row.ForcedAlgorithm, row.Version = "", ""
 	row.Exchange = parseExchangeNote(note)
 	row.Exchange.Phase = phase
+	row.fromPublisher()
 	return true
 }

@@ -148,6 +148,8 @@ const (
 	SkipWrong       = "results were wrong"
 	SkipNoTime      = "no time stated"
 	SkipNoBytes     = "no size stated"
+	SkipBandwidth   = "exchange with a bandwidth instead of a time"
+	SkipMistyped    = "looks mistyped, says its table"
 	SkipForced      = "algorithm and protocol forced"
 	SkipP2POff      = "peer access switched off"
 	SkipNoOp        = "not a collective that rankmap knows"
