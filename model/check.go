@@ -31,7 +31,7 @@ func (s *Spec) Check(st parallel.Strategy) []Violation {
 	if pp*v > len(s.layers) {
 		add("layers >= pp", "%d layers cannot fill %d pipeline stages", len(s.layers), pp*v)
 	}
-	if st.FirstStage > 0 || st.LastStage > 0 {
+	if st.FirstStage != 0 || st.LastStage != 0 {
 		s.checkEnds(&st, add)
 	}
 	if !s.MoE() && ep*etp > 1 && (ep > 1 || etp != tp) {

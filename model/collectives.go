@@ -49,7 +49,7 @@ func (s *Spec) AppendStepCollectives(dst []CollectiveOp, st *parallel.Strategy, 
 			c.layer(&s.Kinds[i], n)
 		}
 	}
-	if c.train && st.ZeRO == 3 && x.dp > 1 {
+	if c.train && st.ZeRO == 3 && x.dp*x.cp > 1 {
 		c.gatherOuter(stage)
 	}
 	if stage == x.pp-1 {
@@ -117,7 +117,7 @@ func (c *collList) layer(k *Kind, n int) {
 	if exchange {
 		c.exchange(k, n)
 	}
-	if c.train && c.st.ZeRO == 3 && c.x.dp > 1 {
+	if c.train && c.st.ZeRO == 3 && c.x.dp*c.x.cp > 1 {
 		c.gather(k, n)
 	}
 }

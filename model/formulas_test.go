@@ -214,6 +214,14 @@ func TestDataParallelVolumes(t *testing.T) {
 		}
 	}
 	near(t, "ZeRO-3 of a pass over 8", sum, 42.16e9, 1e-3)
+	// Over context parallelism alone weights are shared out as well, and gathered.
+	sum = 0
+	for _, o := range small.StepCollectives(parallel.Strategy{CP: 8, ZeRO: 3}.Normalize(), Work{Phase: Train, Batch: 1, Tokens: 4096, Context: 4096}, 0) {
+		if o.Group == parallel.CP && o.Overlappable {
+			sum += sent(o, 8) * float64(o.Times)
+		}
+	}
+	near(t, "ZeRO-3 of a pass over cp 8", sum, 42.16e9, 1e-3)
 }
 
 func TestExpertExchangeVolumes(t *testing.T) {

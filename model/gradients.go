@@ -87,10 +87,18 @@ func (c *collList) gather(k *Kind, n int) {
 			dense += p
 		}
 	}
-	c.gatherOne("layer parameters", "layer gradients", parallel.DP, dense, n)
+	c.gatherOne("layer parameters", "layer gradients", c.x.shardGroup(), dense, n)
 	if expertDP(&c.x) > 1 {
 		c.gatherOne("expert parameters", "expert gradients", parallel.ExpertDP, experts, n)
 	}
+}
+
+// shardGroup is the group over which ZeRO-3 gathers dense weights: data parallelism, or context parallelism alone.
+func (x *shape) shardGroup() parallel.Dim {
+	if x.dp == 1 {
+		return parallel.CP
+	}
+	return parallel.DP
 }
 
 func (c *collList) gatherOne(name, gradients string, group parallel.Dim, p float64, n int) {
@@ -105,7 +113,7 @@ func (c *collList) gatherOuter(stage int) {
 	for i := range c.s.outer {
 		t := &c.s.outer[i]
 		if t.In > 0 && c.s.outerOn(t, stage, c.x.pp) {
-			c.gatherOne("embedding and head", "embedding and head gradients", parallel.DP, float64(t.Params())*t.share(d), 1)
+			c.gatherOne("embedding and head", "embedding and head gradients", c.x.shardGroup(), float64(t.Params())*t.share(d), 1)
 		}
 	}
 }

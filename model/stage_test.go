@@ -53,7 +53,7 @@ func TestFirstAndLastStageOfTheirOwnSize(t *testing.T) {
 			t.Errorf("%+v: stages hold %d layers", c.st, sum)
 		}
 	}
-	for _, st := range []parallel.Strategy{{PP: 4, LastStage: 32}, {PP: 2, FirstStage: 10, LastStage: 10}, {PP: 1, LastStage: 3}, {PP: 4, FirstStage: -1, LastStage: 1}} {
+	for _, st := range []parallel.Strategy{{PP: 4, LastStage: 32}, {PP: 2, FirstStage: 10, LastStage: 10}, {PP: 1, LastStage: 3}, {PP: 4, FirstStage: -1, LastStage: 1}, {PP: 4, FirstStage: -1, LastStage: -1}, {PP: 4, LastStage: -5}} {
 		if len(s.Check(st.Normalize())) == 0 {
 			t.Errorf("%+v is accepted", st)
 		}

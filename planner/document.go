@@ -39,7 +39,7 @@ func (p *Plan) Document(r Request, in layout.Inputs, cluster *topology.Doc) (*la
 		rej := layout.Rejected{Strategy: layout.Of(x.Strategy), Why: x.Why}
 		if x.Outcome != nil {
 			pr := predicted(x.Outcome)
-			pr.Parts = nil
+			pr.Parts = []layout.Part{}
 			rej.Predicted = &pr
 		}
 		l.Rejected = append(l.Rejected, rej)

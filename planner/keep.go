@@ -40,6 +40,15 @@ func Keep(r Request, st parallel.Strategy, seats []topology.GPUID, b int) (*Plan
 	if v := s.spec(st).Check(st); len(v) > 0 {
 		return nil, &Infeasible{Binding: v[0].String(), Nearest: "other degrees"}
 	}
+	if s.Workload.Task == string(TrainStep) {
+		st.MicroBatch = max(1, st.MicroBatch) // a layout need not say it
+		if n := s.Workload.Batch; n < 1 || n%(st.DP*st.MicroBatch) != 0 {
+			return nil, &Infeasible{
+				Binding: fmt.Sprintf("batch: %d sequences are not a multiple of dp %d x micro-batch %d", n, st.DP, st.MicroBatch),
+				Nearest: "another batch",
+			}
+		}
+	}
 	if need := s.keptMemory(st, b); need > s.Capacity {
 		return nil, &Infeasible{
 			Binding: fmt.Sprintf("memory: %s with batch %d needs %s a GPU, a GPU has %s", st, b, need.Decimal(), s.Capacity.Decimal()),

@@ -148,12 +148,9 @@ func TestCancelledInTheMiddle(t *testing.T) {
 			}
 			t.Fatal(err)
 		}
-		limit := 100 * time.Millisecond
-		if testing.Short() { // under the race detector
-			limit *= 20
-		}
-		if took > limit {
-			t.Errorf("%s: %v from the cancellation to the plan, want at most %v", c.preset, took, limit)
+		t.Logf("%s: %v from the cancellation to the plan", c.preset, took) // 100 ms on an idle machine
+		if took > 2*time.Second {
+			t.Errorf("%s: %v from the cancellation to the plan: it was not heeded", c.preset, took)
 		}
 		if !p.Stopped || len(p.Seats) != p.Best.Strategy.World() || p.Best.Step.Time <= 0 {
 			t.Errorf("%s: stopped %v, %d seats of %s", c.preset, p.Stopped, len(p.Seats), p.Best.Strategy)

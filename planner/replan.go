@@ -70,6 +70,9 @@ const maxMoves = 16
 // Plan.Kept counts; Kept.Anew says what planning anew would win.
 func Replan(ctx context.Context, r Request, f Former) (*Plan, error) {
 	f.Strategy = f.Strategy.Normalize()
+	if r.Workload.Task == string(TrainStep) {
+		f.Strategy.MicroBatch = max(1, f.Strategy.MicroBatch) // a layout need not say it
+	}
 	if len(f.Seats) != f.Strategy.World() {
 		return nil, fmt.Errorf("%d seats for the %d ranks of %s", len(f.Seats), f.Strategy.World(), f.Strategy)
 	}
@@ -143,7 +146,7 @@ func (s *search) keepReplicas(f Former, k int) (*Plan, error) {
 	if batch == 0 {
 		batch = max(1, f.Batch*st.DP/f.Strategy.DP)
 	}
-	if s.Workload.Task == string(TrainStep) && batch%(st.DP*max(st.MicroBatch, 1)) != 0 {
+	if s.Workload.Task == string(TrainStep) && batch%(st.DP*st.MicroBatch) != 0 {
 		return nil, nil
 	}
 	seats, ok := s.keptSeats(f, st, adp)

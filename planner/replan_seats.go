@@ -68,11 +68,11 @@ func (s *search) besideLost(f Former, adp int, lost []int) []int {
 func (s *search) usable(id topology.GPUID) bool { return id != Gone && s.base.rankOf[id] >= 0 }
 
 // held is the part of the model that a rank holds: replicas of it are alike.
-type held struct{ tp, pp, ep, etp, i, j, k, l int }
+type held struct{ tp, pp, ep, etp, interleave, first, last, copies, i, j, k, l int }
 
 func share(st *parallel.Strategy, r int) held {
 	c := st.CoordsOf(r)
-	return held{st.TP, st.PP, st.EP, st.ExpertTP, c.TP, c.PP, c.EP, c.ExpertTP}
+	return held{st.TP, st.PP, st.EP, st.ExpertTP, st.Interleave, st.FirstStage, st.LastStage, st.RedundantExperts, c.TP, c.PP, c.EP, c.ExpertTP}
 }
 
 // maxSpared is up to how many lost ranks the choice of spares is priced; beyond it the nearest spare is taken.
@@ -94,7 +94,7 @@ func (s *search) fillSeats(st parallel.Strategy, seats []topology.GPUID, batch i
 		seats[r] = spare[i]
 	}
 	for _, r := range holes {
-		free := slices.DeleteFunc(slices.Clone(spare), func(id topology.GPUID) bool { return id != seats[r] && slices.Contains(seats, id) && taken[id] })
+		free := slices.DeleteFunc(slices.Clone(spare), func(id topology.GPUID) bool { return taken[id] })
 		best, bestT := seats, -1.0
 		for _, id := range s.differing(free, seats, r) {
 			try := slices.Clone(seats)

@@ -173,7 +173,7 @@ func whyLost(best, o *Outcome) string {
 	}
 	s := ""
 	switch {
-	case o.PerGPU > 0 && best.PerGPU > 0 && o.Batch != best.Batch:
+	case o.PerGPU > 0 && o.PerGPU < best.PerGPU && o.Batch != best.Batch:
 		s = fmt.Sprintf("%.0f against %.0f tokens/s/GPU at its best batch of %d", o.PerGPU, best.PerGPU, o.Batch)
 	default:
 		s = fmt.Sprintf("step %s against %s", o.Step.Time, best.Step.Time)

@@ -153,6 +153,19 @@ func (s *seating) family(st parallel.Strategy, kind parallel.Dim) *kindComm {
 	return kc
 }
 
+// unpriced is the same seating for another pricer: its groups are known, their prices are not.
+func (s *seating) unpriced() *seating {
+	if s.known == nil {
+		return s
+	}
+	t := *s
+	t.known = make(map[familyKey]*kindComm, len(s.known))
+	for k, kc := range s.known {
+		t.known[k] = &kindComm{members: kc.members, siblings: kc.siblings, hops: kc.hops}
+	}
+	return &t
+}
+
 // distinct returns the groups of a kind that could differ. For pipelines these are the pairs of stages that talk.
 //
 // On a machine that repeats after period ranks, two groups whose first ranks agree modulo the period are translates of

@@ -45,7 +45,8 @@ const (
 // plans do not alternate. What memory alone forbade is priced again where memory grows. The result is in p.Flips and in
 // p.Explained.
 //
-// Cost: 2 quantities x (1 + flipSteps) x rivals x 3 batches of priced steps at most; a few tens of milliseconds on 64 GPUs.
+// Cost: 6 quantities up and down, each (1 + flipSteps) x rivals x 3 batches of priced steps at most, where it flips; one
+// x rivals x 3 where not.
 func Sensitivity(ctx context.Context, r Request, p *Plan, vary Vary) error {
 	v := &varied{r: r, p: p, vary: vary}
 	v.gather()
@@ -124,12 +125,16 @@ const tooLarge = 4
 func (v *varied) best(r Request) (*Outcome, error) {
 	s := &search{Request: r, base: v.p.seats}
 	var best *Outcome
+	seats := map[*seating]*seating{} // as they are, without the prices of the machine as it is
 	for i, o := range v.cands {
+		if seats[o.seats] == nil {
+			seats[o.seats] = o.seats.unpriced()
+		}
 		batches := []int{o.Batch}
 		if r.Workload.Batch == 0 && r.Workload.Task != string(TrainStep) {
 			batches = []int{max(o.Strategy.DP, o.Batch/2), o.Batch, o.Batch * 2}
 		}
-		cm := newComm(o.seats, r.Pricer, graphLaunch, o.Strategy)
+		cm := newComm(seats[o.seats], r.Pricer, graphLaunch, o.Strategy)
 		for _, b := range slices.Compact(batches) {
 			if s.keptMemory(o.Strategy, b) > r.Capacity {
 				continue

@@ -104,6 +104,47 @@ func TestFlipsAreWhereTheChoiceChanges(t *testing.T) {
 	}
 }
 
+// The seats of the candidates remember prices of the machine as it is; a varied machine has its own.
+func TestVariedMachinesHaveTheirOwnPrices(t *testing.T) {
+	b := newBench(t)
+	spec, err := model.Load(configs.FS, "llama-3.1-70b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := b.preset(t, "hgx-h100", 2)
+	r := cheap(t, c, spec, layout.Workload{Task: "decode", ISL: 1024, OSL: 512, Batch: 64, Objective: string(Latency)})
+	p, err := Search(context.Background(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []Quantity{NVLinkRate, NICRate, NICLatency} {
+		x, _, err := varyCheap(r)(q, 1.0/8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := false
+		for _, o := range p.found {
+			v := &varied{r: r, p: p, cands: []*Outcome{o}}
+			got, err := v.best(x)
+			if err != nil || got == nil {
+				t.Fatalf("%s: %v", o.Strategy, err)
+			}
+			s := &search{Request: x, base: newSeating(c, nil)}
+			want, err := s.evaluate(o.Strategy, newComm(s.base.seatedOn(o.Seats()), x.Pricer, graphLaunch, o.Strategy).price, o.Batch, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if math.Abs(float64(got.Step.Time/want.Step.Time)-1) > 1e-9 {
+				t.Errorf("%s at an eighth: %s takes %s, anew %s", q, o.Strategy, got.Step.Time, want.Step.Time)
+			}
+			changed = changed || got.Step.Time != o.Step.Time
+		}
+		if !changed {
+			t.Errorf("an eighth of the %s changes no step", q)
+		}
+	}
+}
+
 func TestLatencyScalesTheFixedTimeAcrossDomainsAlone(t *testing.T) {
 	b := newBench(t)
 	c := b.preset(t, "hgx-h100", 2)

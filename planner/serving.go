@@ -95,7 +95,8 @@ func (p *servingSteps) decode(seqs int) model.Work {
 // Prompt prices a step with a piece of a prompt beside seqs sequences.
 func (p *servingSteps) Prompt(seqs, tokens, context int, share float64) (step.Passage, error) {
 	chunk := p.s.work(p.st, model.Prefill, 1)
-	chunk.Batch = max(1, (tokens+context-1)/context) // several prompts, or a piece of one
+	tokens, context = max(tokens, 1), max(context, 1) // of a workload without prompts
+	chunk.Batch = max(1, (tokens+context-1)/context)  // several prompts, or a piece of one
 	chunk.Tokens, chunk.Context = (tokens+chunk.Batch-1)/chunk.Batch, context
 	in := step.Input{Spec: p.s.spec(p.st), Strategy: p.st, Comm: p.price, Scratch: &p.s.served[1], Halves: p.s.scheduler().Halves}
 	if seqs == 0 {

@@ -72,7 +72,7 @@ const maxParts = 8
 // CostOfAvoiding prices what broken parts cost: sound is the request on the cluster that Sound returned, finished and
 // with its own prices. Both plans count all GPUs, so that an idle one costs. A cancelled ctx gives nothing.
 func CostOfAvoiding(ctx context.Context, p *Plan, sound Request, parts []string) (*layout.Avoided, error) {
-	sound.Top = 1
+	sound.Top, sound.Progress = 1, nil // its progress is not that of the plan
 	best, err := Search(ctx, sound)
 	var no *Infeasible
 	if errors.As(err, &no) || ctx.Err() != nil {

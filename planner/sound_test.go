@@ -38,6 +38,7 @@ func TestBrokenPartsHaveAPrice(t *testing.T) {
 		t.Error("Sound changed the original, or mended nothing")
 	}
 	x := r
+	x.Progress = func(int, int) { t.Error("the progress of the sound machine is shown as the plan's") }
 	x.Cluster, x.Skip, x.Pricer = sound, nil, collective.New(sound, b.profiles, collective.Options{})
 	out, err := CostOfAvoiding(context.Background(), p, x, parts)
 	if err != nil {

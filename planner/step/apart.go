@@ -95,7 +95,7 @@ func (v *solver) apart(f bandField, out *Service, a Apart, one, full, dec Passag
 
 // cutAlone divides a prompt by the budget of steps without decode.
 func (v *solver) cutAlone() {
-	v.chunks, v.piece = 1, v.l.ISL
+	v.chunks, v.piece = 1, max(1, v.l.ISL)
 	if !v.e.Whole && v.e.Budget > 0 && v.l.ISL > v.e.Budget {
 		v.chunks = (v.l.ISL + v.e.Budget - 1) / v.e.Budget
 		v.piece = (v.l.ISL + v.chunks - 1) / v.chunks

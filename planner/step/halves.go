@@ -49,7 +49,7 @@ func overlap(in Input, w model.Work, all []Result) error {
 	if !ok || !slices.ContainsFunc(all, func(r Result) bool { return r.exchanges > 0 }) {
 		return nil
 	}
-	in.Halves = false
+	in.Halves, in.stopAt = false, 0
 	if in.Chunk.Tokens > 0 {
 		if in.Chunk, ok = halved(in.Chunk); !ok {
 			return nil

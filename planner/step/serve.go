@@ -88,7 +88,8 @@ func Serve(l Load, e engine.Serving, s Steps) (Service, error) {
 		d = next
 	}
 	out.TTFT, out.TPOT = widen(out.TTFT, ttftSpread), widen(out.TPOT, tpotSpread)
-	out.Rate = d / (out.TPOT.Time.Seconds() * float64(max(1, l.OSL)))
+	// Less than one may decode at a time: a lone client waits for its prompts.
+	out.Rate = min(d, v.little(&out)) / (out.TPOT.Time.Seconds() * float64(max(1, l.OSL)))
 	return out, nil
 }
 
@@ -109,8 +110,8 @@ type solver struct {
 // cut divides a prompt by the budget.
 func (v *solver) cut() {
 	budget := v.e.Budget
-	if !v.e.Apart { // the tokens of the decoding sequences come first; an eighth at least is left for prompts
-		v.e.Budget = max(budget-v.slots/max(1, v.l.Replicas), budget/8)
+	if !v.e.Apart && budget > 0 { // the tokens of the decoding sequences come first; an eighth at least is left for prompts
+		v.e.Budget = max(budget-v.slots/max(1, v.l.Replicas), budget/8, 1)
 	}
 	v.cutAlone()
 	v.e.Budget = budget
@@ -263,11 +264,16 @@ func (v *solver) floor(t units.Duration, kernels int, eager bool) units.Duration
 	return max(t, units.Duration(kernels)*v.e.Launch)
 }
 
-// decoding is how many of the requests that hold a slot decode, by Little's law.
-func (v *solver) decoding(o *Service) float64 {
-	answer := o.TPOT.Time.Seconds() * float64(v.l.OSL)
+// little is how many of the requests that hold a slot decode on average, by Little's law.
+func (v *solver) little(o *Service) float64 {
+	answer := o.TPOT.Time.Seconds() * float64(max(1, v.l.OSL))
 	first := o.Queue.Time.Seconds() + float64(v.chunks)*o.Prompt.Time.Seconds() + v.e.Request.Seconds()
-	d := float64(v.slots) * answer / (answer + first)
+	return float64(v.slots) * answer / (answer + first)
+}
+
+// decoding is how many sequences a step carries.
+func (v *solver) decoding(o *Service) float64 {
+	d := v.little(o)
 	if o.Mixed >= full { // every step carries prompts: no more requests get through
 		d = min(d, full*v.ring*float64(v.l.OSL)*v.group(d/float64(v.l.OSL))/float64(v.chunks))
 	}

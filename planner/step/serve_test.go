@@ -75,6 +75,25 @@ func TestAPromptOverTheBudgetIsCut(t *testing.T) {
 	}
 }
 
+// A budget smaller than eight tokens leaves one for prompts beside many sequences; it does not become unlimited.
+func TestATinyBudgetStaysOne(t *testing.T) {
+	for budget := 1; budget <= 9; budget++ {
+		v := serve(t, Load{Clients: 64, ISL: 100, OSL: 1000}, engine.Serving{Budget: budget}, linear{base: 10, token: 0.1})
+		if v.Chunks != 100 {
+			t.Errorf("budget %d: %d pieces, want 100 of one token", budget, v.Chunks)
+		}
+	}
+}
+
+func TestAWorkloadWithoutPromptsIsPriced(t *testing.T) {
+	for _, e := range []engine.Serving{{Budget: 8192}, {}, {Budget: 8192, Apart: true}} {
+		v := serve(t, Load{Clients: 4, OSL: 10}, e, linear{base: 10, token: 0.1})
+		if !(v.TPOT.Time > 0) || !(v.TTFT.Time > 0) || math.IsInf(v.TTFT.Time.Seconds(), 0) {
+			t.Errorf("%+v: %+v", e, v)
+		}
+	}
+}
+
 func TestRequestsBeyondTheCacheWait(t *testing.T) {
 	e := engine.Serving{Budget: 8192}
 	s := linear{base: 10, token: 0.01}
@@ -168,4 +187,19 @@ func TestServeKeepsItsPromises(t *testing.T) {
 			t.Fatalf("slower steps give a shorter TPOT")
 		}
 	})
+}
+
+// TestRateOfOneClient: a lone client sends its next request when the last is answered, prompt included.
+func TestRateOfOneClient(t *testing.T) {
+	for _, osl := range []int{1, 16, 512} {
+		l := Load{Clients: 1, ISL: 4096, OSL: osl}
+		got, err := Serve(l, engine.Serving{Budget: 8192}, linear{base: 5, seq: 0.1, token: 0.02})
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := 1 / (got.TTFT.Time.Seconds() + float64(osl)*got.TPOT.Time.Seconds())
+		if got.Rate > 1.05*whole {
+			t.Errorf("osl %d: %.3g requests a second, one at a time allows %.3g", osl, got.Rate, whole)
+		}
+	}
 }
