@@ -6,15 +6,26 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"rankmap/configs"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	var terminated atomic.Bool
+	go func() {
+		terminated.Store(<-signals == syscall.SIGTERM)
+		cancel()
+	}()
 	code := run(ctx, osDeps(), os.Args[1:])
-	stop()
+	signal.Stop(signals)
+	if code == exitInterrupted && terminated.Load() {
+		code = exitTerminated
+	}
 	os.Exit(code)
 }
 

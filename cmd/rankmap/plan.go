@@ -77,6 +77,9 @@ func newPlanCmd(d *deps) *cobra.Command {
 
 // runPlan does one plan call: inputs, search, document, output.
 func runPlan(ctx context.Context, d *deps, o *planOptions) error {
+	if o.top < 0 {
+		return inputErrf("--top is %d, want 0 or more", o.top)
+	}
 	format, err := o.out.pick(d)
 	if err != nil {
 		return err

@@ -149,7 +149,7 @@ func systemOf(d *deps, cat *hardware.Catalog, files []measured.File) (string, er
 	found, named := "", false
 	for i := range files {
 		f := &files[i]
-		nameless := len(f.Rows) > 0 && f.Rows[0].System == "" && f.Rows[0].GPU == "" || len(f.Ops) > 0 && f.Ops[0].System == ""
+		nameless := len(f.Rows) > 0 && f.Rows[0].System == "" && f.Rows[0].GPU == "" || len(f.Ops) > 0 && f.Ops[0].System == "" || len(f.Steps) > 0
 		if !nameless {
 			named = named || len(f.Rows)+len(f.Ops) > 0
 			continue
