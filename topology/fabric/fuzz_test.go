@@ -29,7 +29,7 @@ func fuzz(f *testing.F, pattern string, read func(io.Reader, string) (*Result, e
 		if err == nil && res.Fabric == nil && res.Node == nil {
 			t.Error("neither a result nor an error")
 		}
-		if d := time.Since(start); d > 2*time.Second {
+		if d := time.Since(start); d > 30*time.Second { // hangs, not slowness
 			t.Errorf("%v for %d bytes", d, len(data))
 		}
 	})

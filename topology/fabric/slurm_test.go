@@ -145,7 +145,7 @@ func TestWideInputs(t *testing.T) {
 	} {
 		start := time.Now()
 		_, _ = Slurm(strings.NewReader(doc), "t.conf")
-		if d := time.Since(start); d > 5*time.Second {
+		if d := time.Since(start); d > 30*time.Second { // hangs, not slowness
 			t.Errorf("%s: took %v", name, d)
 		}
 	}

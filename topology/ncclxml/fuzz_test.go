@@ -36,7 +36,7 @@ func FuzzRead(f *testing.F) {
 				}
 			}
 		}
-		if d := time.Since(start); d > time.Second {
+		if d := time.Since(start); d > 30*time.Second { // hangs, not slowness
 			t.Errorf("%v for %d bytes", d, len(data))
 		}
 	})

@@ -33,7 +33,7 @@ func TestHostileSizes(t *testing.T) {
 		start := time.Now()
 		_, _ = Read(strings.NewReader(c.text), "t")
 		_, _ = ReadNVLinkStatus(strings.NewReader(c.text), "t")
-		if d := time.Since(start); d > 10*time.Second {
+		if d := time.Since(start); d > 60*time.Second { // hangs, not slowness
 			t.Errorf("%s: %v", c.name, d)
 		} else {
 			t.Logf("%-24s %v", c.name, d.Round(time.Millisecond))
