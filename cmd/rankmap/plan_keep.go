@@ -27,6 +27,9 @@ func (o *planOptions) readKeep(d *deps) (*layout.Layout, layout.Source, error) {
 	if o.model == "" {
 		o.model = l.Inputs.Model.Name
 	}
+	if !o.given("kernels") && l.Inputs.Kernels != "" {
+		o.kernels.name = l.Inputs.Kernels
+	}
 	if !o.given("cost") && l.Inputs.Cost != "" {
 		o.cost = l.Inputs.Cost
 	}

@@ -21,7 +21,7 @@ const fusedSuffix = "+norm"
 type kernelChoice struct{ name string }
 
 func (k *kernelChoice) add(f *pflag.FlagSet) {
-	f.StringVar(&k.name, "kernels", "engine", "whose all-reduce is priced inside a node: nccl, engine (the --target's own where it has one, else NCCL), or one of vllm, sglang, trtllm, symm (PyTorch symmetric memory), with a version such as vllm@0.19.0")
+	f.StringVar(&k.name, "kernels", "engine", "whose all-reduce is priced inside a node: nccl, engine (the --target's own where it has one, else NCCL), or one of vllm, sglang, trtllm, symm (PyTorch symmetric memory), with a version such as vllm@0.19.0; +norm behind a library fuses the norm that follows (vllm+norm)")
 }
 
 // options turns the flag into the options of the price model, and into what the layout records: "" for NCCL as the default,

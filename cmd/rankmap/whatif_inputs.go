@@ -78,6 +78,9 @@ func (o *whatIfOptions) load(d *deps) (*whatIfInputs, error) {
 		if !o.given("cost") && l.Inputs.Cost != "" {
 			p.Costs.Cost = l.Inputs.Cost
 		}
+		if p.Costs.Cost == "calibrated" {
+			p.Costs.Kernels = l.Inputs.Kernels
+		}
 	}
 	return in, firstCode(errs...)
 }
@@ -154,5 +157,17 @@ func (o *whatIfOptions) grow(d *deps, book *priceBook, name string, c *topology.
 
 // price is whatif's way to ask the book.
 func (b *priceBook) price(r *planner.Request, c whatif.Costs) error {
-	return b.fill(r, c.Cost, collective.Options{NoMulticast: c.NoMulticast})
+	var o collective.Options
+	if c.Kernels != "" {
+		var err error
+		k := kernelChoice{c.Kernels}
+		if o, _, err = k.options(nil, c.Cost); err != nil {
+			return err
+		}
+		if err := k.fuse(&o, b, r); err != nil {
+			return err
+		}
+	}
+	o.NoMulticast = c.NoMulticast
+	return b.fill(r, c.Cost, o)
 }

@@ -63,6 +63,7 @@ type Costs struct {
 	Cost        string // "calibrated" or "textbook"
 	Library     string // NCCL version; empty = the newest that a profile knows
 	NoMulticast bool   // in-switch reduction is off
+	Kernels     string // whose all-reduce a layout was planned with (layout.Inputs.Kernels); empty = NCCL's
 }
 
 // Problem is what the columns of a question share.
