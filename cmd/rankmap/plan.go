@@ -184,6 +184,10 @@ func parseFreedom(fix, forbid []string) (planner.Freedom, error) {
 			errs = append(errs, fmt.Errorf("--fix %q: want DIM=N with N at least 1 and DIM one of tp, pp, dp, cp, ep, expert-tp", s))
 			continue
 		}
+		if was, twice := f.Fix[d]; twice && was != n {
+			errs = append(errs, fmt.Errorf("--fix %q: %s is fixed at %d already, want one number for each dimension", s, name, was))
+			continue
+		}
 		f.Fix[d] = n
 	}
 	for _, s := range forbid {
