@@ -117,7 +117,8 @@ func TestMoreNVLinkNeverHurts(t *testing.T) {
 	}
 }
 
-// Cancelled in the middle, a search gives the best so far within 100 ms, says so, and the plan is whole.
+// Cancelled in the middle, a search ends with the best so far, says so, and the plan is whole. How long that took is logged; the
+// limit catches a search that goes on.
 func TestCancelledInTheMiddle(t *testing.T) {
 	b := newBench(t)
 	for _, c := range []struct {

@@ -116,7 +116,7 @@ func (c *CUDA) DeviceCount() (int, error) {
 // Device is what identifies a GPU. It needs no context on the device.
 type Device struct {
 	Name string
-	UUID string // "GPU-xxxxxxxx-..."
+	UUID string // as nvidia-smi -L prints it: GPU- and a UUID
 	PCI  string // as the runtime prints it, "0000:00:06.0"
 }
 
