@@ -163,6 +163,10 @@ type Collective struct {
 type Predicted struct {
 	TTFTMs                float64 `yaml:"ttftMs,omitempty" json:"ttftMs,omitempty"`
 	TPOTMs                float64 `yaml:"tpotMs,omitempty" json:"tpotMs,omitempty"`
+	TTFTP10Ms             float64 `yaml:"ttftP10Ms,omitempty" json:"ttftP10Ms,omitempty"` // 80 % intervals
+	TTFTP90Ms             float64 `yaml:"ttftP90Ms,omitempty" json:"ttftP90Ms,omitempty"`
+	TPOTP10Ms             float64 `yaml:"tpotP10Ms,omitempty" json:"tpotP10Ms,omitempty"`
+	TPOTP90Ms             float64 `yaml:"tpotP90Ms,omitempty" json:"tpotP90Ms,omitempty"`
 	TokensPerSecond       float64 `yaml:"tokensPerSecond,omitempty" json:"tokensPerSecond,omitempty"`
 	TokensPerSecondPerGPU float64 `yaml:"tokensPerSecondPerGpu,omitempty" json:"tokensPerSecondPerGpu,omitempty"`
 	StepMs                float64 `yaml:"stepMs" json:"stepMs"`

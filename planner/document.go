@@ -227,6 +227,8 @@ func limitText(c *topology.Cluster, l topology.Limit) string {
 func predicted(o *Outcome) layout.Predicted {
 	p := layout.Predicted{
 		TTFTMs: round(o.TTFT.Time.Millis(), 4), TPOTMs: round(o.TPOT.Time.Millis(), 4),
+		TTFTP10Ms: round(o.TTFT.P10.Millis(), 4), TTFTP90Ms: round(o.TTFT.P90.Millis(), 4),
+		TPOTP10Ms: round(o.TPOT.P10.Millis(), 4), TPOTP90Ms: round(o.TPOT.P90.Millis(), 4),
 		TokensPerSecond: round(o.Tokens, 5), TokensPerSecondPerGPU: round(o.PerGPU, 5),
 		StepMs: round(o.Step.Time.Millis(), 4), StepP10Ms: round(o.Step.P10.Millis(), 4), StepP90Ms: round(o.Step.P90.Millis(), 4),
 		BoundMs: round(o.Bound.Millis(), 4), PlainMs: round(o.Plain.Millis(), 4), MFU: round(o.MFU, 4), Batch: o.Batch, BatchPerReplica: o.Replica,

@@ -61,16 +61,16 @@ func planHead(b *strings.Builder, l *layout.Layout) {
 	}
 	fmt.Fprintf(b, "  batch       %d sequences, %d a replica\n", p.Batch, p.BatchPerReplica)
 	if p.TTFTMs > 0 {
-		fmt.Fprintf(b, "  TTFT        %s\n", units.Millis(p.TTFTMs))
+		fmt.Fprintf(b, "  TTFT        %s%s\n", units.Millis(p.TTFTMs), interval(p.TTFTP10Ms, p.TTFTP90Ms))
 	}
 	if p.TPOTMs > 0 {
-		fmt.Fprintf(b, "  TPOT        %s", units.Millis(p.TPOTMs))
-		if p.TPOTMs == p.StepMs {
-			fmt.Fprintf(b, "   (80 %% interval %s to %s)", units.Millis(p.StepP10Ms), units.Millis(p.StepP90Ms))
+		lo, hi := p.TPOTP10Ms, p.TPOTP90Ms
+		if hi == 0 && p.TPOTMs == p.StepMs { // a document that states the step's alone
+			lo, hi = p.StepP10Ms, p.StepP90Ms
 		}
-		fmt.Fprintln(b)
+		fmt.Fprintf(b, "  TPOT        %s%s\n", units.Millis(p.TPOTMs), interval(lo, hi))
 	} else {
-		fmt.Fprintf(b, "  step        %s   (80 %% interval %s to %s)\n", units.Millis(p.StepMs), units.Millis(p.StepP10Ms), units.Millis(p.StepP90Ms))
+		fmt.Fprintf(b, "  step        %s%s\n", units.Millis(p.StepMs), interval(p.StepP10Ms, p.StepP90Ms))
 	}
 	fmt.Fprintf(b, "  throughput  %s tokens/s, %s tokens/s/GPU\n", units.Signif(p.TokensPerSecond, 4), units.Signif(p.TokensPerSecondPerGPU, 4))
 	var mem []string
@@ -316,4 +316,12 @@ func planLosers(b *strings.Builder, l *layout.Layout, o PlanOptions) {
 	}
 	fmt.Fprintln(b)
 	_ = t.Write(b, "  ", pick(o.Wide, 0, o.Width))
+}
+
+// interval says between which times, in ms, four of five measurements should lie; "" where that is not known.
+func interval(lo, hi float64) string {
+	if hi <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("   (80 %% interval %s to %s)", units.Millis(lo), units.Millis(hi))
 }
