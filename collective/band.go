@@ -2,6 +2,7 @@ package collective
 
 import (
 	"math"
+	"slices"
 
 	"rankmap/internal/hardware"
 	"rankmap/internal/parallel"
@@ -72,8 +73,8 @@ func newBandTable(bands []hardware.Band, prov Provenance) *bandTable {
 	return namedBandTable(bands, prov.String(), prov)
 }
 
-// namedBandTable is newBandTable for bands of another name: "version" for a library version that was not measured, "few"
-// for a fit to few points.
+// namedBandTable is newBandTable for bands of another name: "version" for a library version that was not measured, "between" for a
+// group size between measured ones, "few" for a fit to few points.
 func namedBandTable(bands []hardware.Band, name string, prov Provenance) *bandTable {
 	t := new(bandTable)
 	for op := range t {
@@ -87,6 +88,11 @@ func namedBandTable(bands []hardware.Band, name string, prov Provenance) *bandTa
 	}
 	t.spreadBands(bands, name)
 	return t
+}
+
+// hasBands says whether a profile has bands of a name.
+func hasBands(bands []hardware.Band, name string) bool {
+	return slices.ContainsFunc(bands, func(b hardware.Band) bool { return b.Provenance == name })
 }
 
 // looseBands is the least band of broadcast, reduce and send/recv, whose forms are derived and were seen on a few machines

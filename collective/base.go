@@ -82,7 +82,7 @@ func Transfer(from *hardware.CollectiveProfile, gpu *hardware.GPU, sibling bool)
 	}
 	d := *from.Domain
 	if !sibling {
-		for _, f := range []*float64{&d.FAR, &d.FAG, &d.FA} {
+		for _, f := range []*float64{&d.FAR, &d.FAG} {
 			*f = min(*f*math.Sqrt(link/from.LinkGBps), 0.9)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // fabricSpread is the sigma of each parameter's logarithm between sites of one kind of network: what a calibration may
 // change. From the fits of InfiniBand, RoCE, EFA and Slingshot.
-var fabricSpread = map[string]float64{"aT": .4, "aR": .5, "b0": .8, "s": .4, "k": .5, "e": .15, "p": .2, "ba": .5, "pa": .6, "ea": .15}
+var fabricSpread = map[string]float64{"aT": .4, "aR": .5, "b0": .8, "aS": .5, "s": .4, "k": .5, "e": .15, "e1": .15, "p": .2, "ba": .5, "pa": .6, "ea": .15}
 
 // localFabricSpace is fabricParams with these spreads as sigmas.
 var localFabricSpace = func() []param[hardware.FabricParams] {

@@ -20,7 +20,7 @@ func networkSweep(t *testing.T, change func(f *networkForm)) []Point {
 		for _, nodes := range []int{2, 4} {
 			for e := 10; e <= 30; e += 2 {
 				params := ib.Params
-				nw := networkForm{domainForm: domainOf(ps.Collective("h100_sxm")), Fabric: &params, Nodes: nodes, PerNode: 8, NICGBps: 400}
+				nw := networkForm{domainForm: domainOf(ps.Collective("h100_sxm")), Fabric: &params, Nodes: nodes, PerNode: 8, NICGBps: 400, BulkTree: true}
 				change(&nw)
 				out = append(out, Point{Op: op, DType: "bf16", Ranks: 8 * nodes, Nodes: nodes, Bytes: 1 << e, NIC: units.GBps(400), Fabric: "InfiniBand",
 					Time: units.Micros(nw.Micros(op, float64(int64(1)<<e), false))})

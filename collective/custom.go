@@ -82,7 +82,9 @@ func CustomAllReduce(profiles *hardware.Profiles, system, framework, version str
 			return alone, nil
 		}
 		c := customRouteOf(k, p.LinkGBps, n, version)
-		us, kernel := c.micros(s)
+		siblings := siblingKernels(profiles, p.System, framework)
+		c.correct(siblings, version)
+		us, kernel := c.rising(s, math.NaN())
 		start := "graph"
 		if launch == Eager {
 			start = "eager"
@@ -90,7 +92,7 @@ func CustomAllReduce(profiles *hardware.Profiles, system, framework, version str
 		b := kernelBand(k.Bands, start, s)
 		low, high := widen*b.low, widen*b.high
 		outside := versionMeasured(k.Libraries, version) == versionOutside
-		if outside {
+		if outside && !knownToSibling(k.Libraries, siblings, version) {
 			low, high = 2*low, 2*high
 		}
 		e := Estimate{Algorithm: kernel, Protocol: framework, Bottleneck: "NVLink " + units.GBps(p.LinkGBps).String(), Provenance: prov}

@@ -31,6 +31,9 @@ type customRoute struct {
 	n         int
 	multicast window // empty without
 	norm      Norm   // that the kernels do as well; zero without
+	grid      *grid  // what the forms leave; nil without
+	version   float64
+	floors    []floor // of the corrected time, by size
 }
 
 // blackwellGBps tells the generations apart by their links (450 and 900 GB/s).
@@ -74,7 +77,7 @@ func (c *customRoute) apart(s units.Bytes) (us float64, kernel string) {
 		return math.NaN(), kernel
 	case "multicast":
 		d, _ := CustomMulticast(c.k, c.link, c.n, s)
-		return d.Micros(), kernel
+		return d.Micros() * c.correction(s), kernel
 	}
 	one, two := oneShot(c.k, c.link, c.n, float64(s)), twoShot(c.k, c.link, c.n, float64(s))
 	if c.k.Kernel == "trtllm" || c.k.Kernel == symmetric { // its own tables pick the faster one
@@ -83,9 +86,9 @@ func (c *customRoute) apart(s units.Bytes) (us float64, kernel string) {
 		}
 	}
 	if kernel == "one-shot" {
-		return one, kernel
+		return one * c.correction(s), kernel
 	}
-	return two, kernel
+	return two * c.correction(s), kernel
 }
 
 // changes are the sizes just below which a kernel ends, ascending: where the next one is faster, more bytes would take less.
@@ -97,8 +100,18 @@ func (c *customRoute) rising(s units.Bytes, nccl float64) (us float64, kernel st
 	if math.IsNaN(us) {
 		us = nccl
 	}
+	for _, f := range c.floors {
+		if f.bytes > s {
+			break
+		}
+		before := f.us
+		if kernel != "nccl" {
+			before = math.Max(before-c.norm.Saves(f.bytes), 0)
+		}
+		us = math.Max(us, before)
+	}
 	for _, b := range changes {
-		if b > s {
+		if b > s || c.grid != nil {
 			break
 		}
 		at := c.micros

@@ -97,15 +97,12 @@ func nvlinkPut(k *hardware.DispatchKernel, x *Exchange, link, bytes float64) flo
 	return pnorm(k.B+k.C*math.Log2(n), norm4(token*x.copies()*(n-1)/n/k.E, token*k.A), k.P)
 }
 
-// nvlinkMode is TensorRT-LLM's exchange over NVLink, us.
+// nvlinkMode is TensorRT-LLM's two-sided exchange over NVLink, us: every token is packed and unpacked once, beside its copies, which
+// the switches of many ranks slow down.
 func nvlinkMode(k *hardware.DispatchKernel, x *Exchange, link, bytes float64) float64 {
-	n := float64(x.Ranks)
-	e := k.E
-	if x.Ranks <= 4 {
-		e = k.E4
-	}
-	v := float64(x.Tokens) * (DistinctRanks(x.Ranks, x.TopK, x.Experts) + k.A) * (float64(x.Hidden)*bytes + k.C0)
-	return pnorm(k.B+k.C*math.Log2(n), v/(1000*link*e), k.P)
+	n, t := float64(x.Ranks), float64(x.Tokens)
+	copies := t * x.copies() * (float64(x.Hidden)*bytes + k.C0) / (1000 * link * k.E) * math.Pow(n/8, k.X)
+	return pnorm(k.B+k.C*math.Log2(n), norm4(copies, t*k.A/1000*float64(x.Hidden)/7168), k.P)
 }
 
 // Dispatch prices an expert-parallel exchange of a mode ("low_latency", "normal", "nvlink") on the NVLink domains of a

@@ -57,9 +57,9 @@ const fitStrength = 2
 // Local copies take their time from the memory, whose rate differs little between machines with fast and slow links: their
 // share of the bulk time grows with the link. Slopes: fits of A100, H100, H200, B200, GB200 with a flat prior.
 const (
+	localA  = 0.05   // all_to_all over NVLink: other channels than those that send copy it
 	localAR = 5.3e-4 // a GB/s of link, all_reduce
 	localAG = 9.5e-4 // all_gather and reduce_scatter
-	localA  = 7e-4   // all_to_all
 )
 
 // domainCentre is the prior of a system.
@@ -67,7 +67,9 @@ func domainCentre(p *hardware.CollectiveProfile) hardware.DomainParams {
 	c := priorCentre(domainParams)
 	c.FAR = min(localAR*p.LinkGBps, 0.6)
 	c.FAG = min(localAG*p.LinkGBps, 0.8)
-	c.FA = min(localA*p.LinkGBps, 0.7)
+	if p.LinkGBps >= pcieBelowGBps {
+		c.EA, c.FA = portShareBothWays, localA
+	}
 	return c
 }
 

@@ -16,7 +16,9 @@ func FitFabric(target hardware.FabricProfile, points []Point, profiles *hardware
 	// Racks are predicted, not fitted: what bounds their rings (channels, not NICs) is not in the form.
 	f := fabricProblem(slices.DeleteFunc(slices.Clone(points), func(pt Point) bool { return pt.NIC.GBps() > rackGBps }), profiles)
 	if centre.E > 0 {
+		own := f.centre
 		f.centre = centre
+		f.centre.E, f.centre.E1 = own.E, own.E1 // what NICs bring of their rate is no other network's to say
 	}
 	if !overLibfabric(target.Kinds) {
 		f.frozen, f.centre.K = map[string]bool{"k": true}, kneeFabric
@@ -89,7 +91,7 @@ func fabricProblem(points []Point, profiles *hardware.Profiles) *fitProblem[hard
 		f.weight[i] = math.Pow(counts[table(pt)], -0.25) * 2 // residuals are squared: weight n^-1/2 each
 	}
 	f.predict = func(p *hardware.FabricParams, pt *Point) float64 {
-		nw := networkForm{domainForm: domains[pt.System], Fabric: p, Nodes: pt.nodes(), PerNode: pt.Ranks / pt.nodes(), NICGBps: pt.NIC.GBps()}
+		nw := networkForm{domainForm: domains[pt.System], Fabric: p, Nodes: pt.nodes(), PerNode: pt.Ranks / pt.nodes(), NICGBps: pt.NIC.GBps(), BulkTree: domains[pt.System].Multicast}
 		return nw.Micros(pt.Op, float64(pt.Bytes), OneByte(pt.DType))
 	}
 	return f

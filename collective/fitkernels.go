@@ -63,6 +63,13 @@ func FitCustom(framework string, linkGBps float64, samples []CustomSample) *hard
 	}
 	slices.SortFunc(out.Libraries, compareVersions)
 	out.Points = len(graph)
+	out.Curves = customCurves(graph, func(s *CustomSample) float64 { return predict(&out, s) })
+	corrected := func(s *CustomSample) float64 {
+		c := customRouteOf(&out, linkGBps, s.Ranks, s.Version)
+		c.correct(nil, s.Version)
+		us, _ := c.rising(s.Bytes, math.NaN())
+		return us
+	}
 	fitEager(&out, samples)
 	graphRes, eagerRes := newResiduals(), newResiduals()
 	for i := range samples {
@@ -71,9 +78,9 @@ func FitCustom(framework string, linkGBps float64, samples []CustomSample) *hard
 		switch {
 		case kernel == "nccl":
 		case q.Eager:
-			eagerRes.add(q.Bytes, q.Time.Micros()/customEager(&out, us, q.Bytes))
+			eagerRes.add(q.Bytes, q.Time.Micros()/customEager(&out, corrected(q), q.Bytes))
 		default:
-			graphRes.add(q.Bytes, q.Time.Micros()/us)
+			graphRes.add(q.Bytes, q.Time.Micros()/us) // of the form: how far versions move, of which the correction knows few
 		}
 	}
 	// Half of the interval's evidence are versions left out.
@@ -169,10 +176,10 @@ var dispatchParams = map[string][]param[hardware.DispatchKernel]{
 	"nvlink": {
 		{"b", func(k *hardware.DispatchKernel) *float64 { return &k.B }, 11, .4, 1, 100, false},
 		{"c", func(k *hardware.DispatchKernel) *float64 { return &k.C }, 1.5, .7, .05, 20, false},
-		{"e4", func(k *hardware.DispatchKernel) *float64 { return &k.E4 }, 1, .5, .05, 6, false},
+		{"x", func(k *hardware.DispatchKernel) *float64 { return &k.X }, .1, .7, .001, 1, false},
 		{"e", func(k *hardware.DispatchKernel) *float64 { return &k.E }, .7, .5, .05, 6, false},
 		{"p", func(k *hardware.DispatchKernel) *float64 { return &k.P }, 1.1, .3, .5, 4, false},
-		{"a", func(k *hardware.DispatchKernel) *float64 { return &k.A }, 1, 1.2, .01, 40, false},
+		{"a", func(k *hardware.DispatchKernel) *float64 { return &k.A }, 50, .7, .5, 500, false},
 		{"c0", func(k *hardware.DispatchKernel) *float64 { return &k.C0 }, 800, .7, 20, 30000, false},
 	},
 }
@@ -222,13 +229,20 @@ func FitDispatch(mode, phase, kernel string, linkGBps float64, sms int, samples 
 		}
 	}
 	// The interval's evidence are shapes left out: group sizes (over nodes: node counts) where there are several, else widths. The
-	// NVLink kernels' few group sizes are most of what anybody runs: half of their evidence are the samples themselves.
+	// NVLink kernels' few group sizes are most of what anybody runs: a fifth of their evidence are samples themselves.
 	group := func(s *ExchangeSample) int { return s.Ranks }
 	if !several(samples, group) {
 		group = func(s *ExchangeSample) int { return s.Hidden }
 	}
-	if mode == "nvlink" || !several(samples, group) {
+	switch {
+	case !several(samples, group):
 		add(&k, samples)
+	case mode == "nvlink":
+		var some []ExchangeSample
+		for i := 0; i < len(samples); i += 4 {
+			some = append(some, samples[i])
+		}
+		add(&k, some)
 	}
 	leaveGroups(samples, group, func(train, test []ExchangeSample) {
 		f.points = train

@@ -61,8 +61,8 @@ func (d *domainForm) nvls(op parallel.Op, n int, oneByte bool) bool {
 // host floor. bytes follow nccl-tests. oneByte marks one-byte element types. n < 2 takes no time.
 //
 // Form: docs/collective-model.md, section 2. The operations that it leaves out are derived: broadcast and reduce are pipelined
-// chains in which every byte crosses one rank's link once; send/recv is an all_to_all of two ranks without the part that
-// stays at home.
+// chains in which every byte crosses one rank's link once; send/recv over NVLink stands in pointtopoint.go, over PCIe it is an
+// all_to_all of two ranks without the part that stays at home.
 func (d *domainForm) Micros(op parallel.Op, n int, bytes float64, oneByte bool) float64 {
 	if n < 2 {
 		return 0
@@ -77,6 +77,9 @@ func (d *domainForm) Micros(op parallel.Op, n int, bytes float64, oneByte bool) 
 	case parallel.AllToAll:
 		return d.exchange(n, bytes, p.FA, scaled)
 	case parallel.SendRecv:
+		if d.LinkGBps >= pcieBelowGBps {
+			return d.sendRecv(bytes)
+		}
 		return d.exchange(2, 2*bytes, 0, scaled)
 	}
 	u, w := float64(n-1)/float64(n), 1.0
@@ -121,15 +124,24 @@ func (d *domainForm) Micros(op parallel.Op, n int, bytes float64, oneByte bool) 
 	return ll * math.Pow(si/ll, s)
 }
 
+// bulkLatency is what the bulk protocol takes longer than the low-latency one to start and to pass through some serial steps, us.
+func bulkLatency(p *hardware.DomainParams, steps float64) float64 {
+	return math.Max(p.BS-p.B+(p.HS-p.H)*steps, 0)
+}
+
 // broadcastLaunch is a broadcast's launch against that of all_gather (7.4 against 9.0 us on 2 A100, 8.3 against 10.0 on
 // 2 H200).
 const broadcastLaunch = 0.75
 
-// exchange is the form of all_to_all, with a local share f.
+// exchange is the form of all_to_all, with a local share f. Over NVLink its channels bound it as well (pointtopoint.go).
 func (d *domainForm) exchange(n int, bytes, f, scaled float64) float64 {
 	p := d.Params
 	u := float64(n-1) / float64(n)
-	bw := bytes * ((1-f)*u + f) / (scaled * p.EA)
+	bw := bytes * u / (scaled * p.EA)
+	if d.LinkGBps >= pcieBelowGBps {
+		bw = norm8(bw, bytes*u/(1000*channelGBps*remoteChannels(n, bytes)))
+	}
+	bw += bytes * f * (1 - u) / (scaled * p.EA)
 	return (p.BA+p.PA*float64(n-1))*(1+p.DA*bytes/(bytes+kneeA2A)) + bw*(1+p.RA/(1+bytes/kneeRamp))
 }
 

@@ -45,7 +45,9 @@ func domainFrom(m map[string]any) domainForm {
 	return domainForm{Params: &p, LinkGBps: l, Multicast: l >= 400}
 }
 
-// TestReferenceVectors checks the forms against the 1,040 values of the prototype, from its rounded parameters.
+// TestReferenceVectors checks the forms against the values of the prototype, from its rounded parameters. Across nodes the two share
+// all_to_all alone: rings and trees got latencies of their own (fabricform_test.go). Over NVLink all_to_all knows its channels
+// (pointtopoint_test.go).
 func TestReferenceVectors(t *testing.T) {
 	params := readParams(t)
 	f, err := os.Open(testdata.Dir(t, "docs", "collective-vectors.csv"))
@@ -78,12 +80,18 @@ func TestReferenceVectors(t *testing.T) {
 		oneByte := num("elem_bytes") == 1
 		var got float64
 		if fab := params.Fabric[r[col["fabric"]]]; fab != nil {
+			if op != parallel.AllToAll {
+				continue
+			}
 			b0 := fab["b0"] * hostBase / d.Params.B // the prototype adds b0 whatever the host; here it goes with the launch
 			fp := hardware.FabricParams{AT: fab["aT"], AR: fab["aR"], B0: b0, S: fab["s"], E: fab["e"], P: fab["p"],
 				BA: fab["ba"], PA: fab["pa"], EA: fab["ea"]}
 			nw := networkForm{domainForm: d, Fabric: &fp, Nodes: int(num("nodes")), PerNode: int(num("gpus_per_node")), NICGBps: num("nic_GBps_node")}
 			got = nw.Micros(op, num("bytes"), oneByte)
 		} else {
+			if op == parallel.AllToAll && d.LinkGBps >= pcieBelowGBps {
+				continue
+			}
 			got = d.Micros(op, int(num("ranks")), num("bytes"), oneByte)
 		}
 		want := num("us")
@@ -94,8 +102,8 @@ func TestReferenceVectors(t *testing.T) {
 		}
 		checked++
 	}
-	if checked != 1040 {
-		t.Errorf("checked %d rows, want 1040", checked)
+	if checked != 692 {
+		t.Errorf("checked %d rows, want 692", checked)
 	}
 	t.Logf("%d rows, worst relative difference %.1e", checked, worst)
 }

@@ -270,6 +270,17 @@ func thin(c hardware.Curve, tolerance float64) hardware.Curve {
 	return t
 }
 
+// between says whether the operation was measured at smaller and at larger group sizes.
+func (g *grid) between(k gridKey, n int) bool {
+	below, above := false, false
+	for _, r := range g[k.index()] {
+		if own := slices.ContainsFunc(r.own, func(c versioned) bool { return !c.Other }); own {
+			below, above = below || r.n < n, above || r.n > n
+		}
+	}
+	return below && above
+}
+
 // covers says whether the operation was measured at this group size.
 func (g *grid) covers(k gridKey, n int) bool {
 	for _, r := range g[k.index()] {

@@ -58,5 +58,5 @@ func (nw *networkForm) sharpMicros(bytes float64) float64 {
 func (nw *networkForm) patMicros(bytes float64) float64 {
 	N := float64(nw.Nodes)
 	lat := nw.Params.B*(1+nw.Fabric.B0/hostBase) + patBaseUs + patStepUs*math.Log2(N) + patRankUs*N
-	return pnorm(lat, bytes*(N-1)/N/(1000*nw.NICGBps*nw.Fabric.E*patEff), nw.Fabric.P)
+	return pnorm(lat, bytes*(N-1)/N/(1000*nw.NICGBps*nw.Fabric.E1*patEff), nw.Fabric.P)
 }

@@ -52,7 +52,7 @@ func TestSoftL1IsQuadraticThenLinear(t *testing.T) {
 // TestFitRecoversItsOwnForm generates exact times from known parameters and fits them back.
 func TestFitRecoversItsOwnForm(t *testing.T) {
 	truth := priorCentre(domainParams)
-	truth.B, truth.H, truth.EAR, truth.BS, truth.EA, truth.FAR = 5, .8, .87, 14, .7, .25
+	truth.B, truth.H, truth.EAR, truth.BS, truth.EA, truth.FAR, truth.FA = 5, .8, .87, 14, .7, .25, .1
 	d := domainForm{Params: &truth, LinkGBps: 450, Multicast: true}
 	var pts []Point
 	for _, op := range []parallel.Op{parallel.AllReduce, parallel.AllGather, parallel.ReduceScatter, parallel.AllToAll} {

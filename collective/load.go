@@ -45,7 +45,7 @@ func (d *domainForm) fullShare(op parallel.Op, n int, oneByte bool) float64 {
 	switch {
 	case d.nvls(op, n, oneByte):
 		return p.EAR * p.G
-	case d.LinkGBps >= pcieBelowGBps && op != parallel.SendRecv: // the form's send/recv copies nothing: alone it fills the link
+	case d.LinkGBps >= pcieBelowGBps:
 		return portShareBothWays
 	}
 	switch op {

@@ -42,16 +42,18 @@ var domainParams = []param[hardware.DomainParams]{
 	{"xs", func(p *hardware.DomainParams) *float64 { return &p.XS }, .6, .3, .1, 1.5, false},
 }
 
-// fabricParams lists the unknowns of the form across nodes. Centres: the RDMA default of docs/collective-model.md, section 7;
-// sigmas are ours.
+// fabricParams lists the unknowns of the form across nodes. Centres: NCCL's constants of a network hop (tuning.cc: 2.7 us by LL, 14 by
+// Simple, 1 to 2 us that the transport adds) and of a sum without overlap; launch and all_to_all are RDMA's. Sigmas are ours.
 var fabricParams = []param[hardware.FabricParams]{
-	{"aT", func(p *hardware.FabricParams) *float64 { return &p.AT }, 6.9, .4, .5, 100, false},
-	{"aR", func(p *hardware.FabricParams) *float64 { return &p.AR }, 2.7, .5, .2, 100, false},
-	{"b0", func(p *hardware.FabricParams) *float64 { return &p.B0 }, 8.8, .8, .5, 500, false},
-	{"s", func(p *hardware.FabricParams) *float64 { return &p.S }, 2.3, .5, .5, 12, false},
+	{"aT", func(p *hardware.FabricParams) *float64 { return &p.AT }, 4, .8, .5, 100, false},
+	{"aR", func(p *hardware.FabricParams) *float64 { return &p.AR }, 4, .8, .5, 100, false},
+	{"b0", func(p *hardware.FabricParams) *float64 { return &p.B0 }, 2.5, .3, .1, 500, false},
+	{"aS", func(p *hardware.FabricParams) *float64 { return &p.AS }, 4.2, .4, .1, 50, false},
+	{"s", func(p *hardware.FabricParams) *float64 { return &p.S }, 2.3, .5, 1, 12, false},
 	{"k", func(p *hardware.FabricParams) *float64 { return &p.K }, kneeFabric, .5, 2048, 8388608, false},
-	{"e", func(p *hardware.FabricParams) *float64 { return &p.E }, .9, .2, .1, 1, false},
-	{"p", func(p *hardware.FabricParams) *float64 { return &p.P }, .8, .3, .4, 3, false},
+	{"e", func(p *hardware.FabricParams) *float64 { return &p.E }, .95, .05, .1, 1, false},
+	{"e1", func(p *hardware.FabricParams) *float64 { return &p.E1 }, .95, .15, .1, 1, false},
+	{"p", func(p *hardware.FabricParams) *float64 { return &p.P }, 1, .2, .4, 3, false},
 	{"ba", func(p *hardware.FabricParams) *float64 { return &p.BA }, 54, .5, 1, 500, false},
 	{"pa", func(p *hardware.FabricParams) *float64 { return &p.PA }, .67, .7, .02, 30, false},
 	{"ea", func(p *hardware.FabricParams) *float64 { return &p.EA }, .88, .2, .1, 1, false},

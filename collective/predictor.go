@@ -45,6 +45,9 @@ func (pr *Predictor) hybrid(op parallel.Op, n int, bytes float64, oneByte bool, 
 	}
 	bytes = math.Max(bytes, 1) // an empty buffer costs what a byte does
 	if op == parallel.SendRecv && !pr.grid.covers(gridKey{op, oneByte}, n) {
+		if pr.form.LinkGBps >= pcieBelowGBps {
+			return t
+		}
 		op, n, bytes = parallel.AllToAll, 2, 2*bytes // what it is made of
 	}
 	return t * math.Exp(pr.grid.at(gridKey{op, oneByte}, n, math.Log2(bytes), minor))

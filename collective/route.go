@@ -76,6 +76,7 @@ func (m *Model) newRoute(key *routeKey) (*route, error) {
 		if fabric, err = m.networkLink(rt, s, &prov); err != nil {
 			return nil, err
 		}
+		rt.net.BulkTree = p.Multicast
 	}
 	rt.portShare = s.PortShare
 	if s.PortShare > 1 && !s.PCIeUsed {
@@ -153,6 +154,9 @@ func (rt *route) setBands(p *hardware.CollectiveProfile, fabric *hardware.Fabric
 		name := prov.String()
 		if prov == Measured && version != versionKnown {
 			name = "version"
+		}
+		if prov == Calibrated && rt.pred.grid.between(gridKey{parallel.Op(op), rt.oneByte}, rt.n) && hasBands(p.Bands, "between") {
+			name = "between"
 		}
 		switch {
 		case prov == Network && rt.extrapolated && fabric != nil:
@@ -278,8 +282,10 @@ func (m *Model) takeKernels(rt *route, s *topology.Shape, p *hardware.Collective
 	if !ok {
 		return
 	}
-	if !s.Multicast || m.opts.NoMulticast {
+	if (!s.Multicast || m.opts.NoMulticast) && c.multicast.to > 0 {
 		c.multicast = window{}
+	} else { // the tables of such versions are of machines whose switch reduces
+		c.correct(siblingKernels(m.profiles, p.System, m.opts.Kernels), m.opts.KernelVersion)
 	}
 	if c.k.Kernel != symmetric {
 		c.norm = m.opts.Fused

@@ -70,14 +70,15 @@ type CustomAllReduce struct {
 	FloorUs   float64  `yaml:"eagerFloorUs,omitempty"` // eager: never faster than floor and copy
 	CopyGBps  float64  `yaml:"eagerCopyGBps,omitempty"`
 	Points    int      `yaml:"points"`
-	Bands     []Band   `yaml:"bands"` // 80 % intervals, provenance "graph" or "eager"
+	Bands     []Band   `yaml:"bands"`            // 80 % intervals, provenance "graph" or "eager"
+	Curves    []Curve  `yaml:"curves,omitempty"` // what the forms leave, by version and group size
 }
 
 // DispatchKernel is one phase of an expert-parallel exchange library. Which fields count depends on the mode:
 //
 //	"low_latency" (DeepEP): B, CE, Tok (dispatch), E, SMR (combine), P
 //	"normal" (DeepEP): B0, B1, R, E, P, A, C0
-//	"nvlink" (TensorRT-LLM): B, C, E4, E, P, A, C0
+//	"nvlink" (TensorRT-LLM): B, C, E, P, A, C0, X (two-sided)
 //	"low_latency_nodes": B, C (a doubling of the nodes), E (of a GPU's NIC), P
 //	"normal_nodes": B0, C, R, E, X, P, A, C0
 type DispatchKernel struct {
@@ -92,12 +93,11 @@ type DispatchKernel struct {
 	B1       float64          `yaml:"b1,omitempty"`     // us at hidden 4096
 	R        float64          `yaml:"r,omitempty"`      // GB/s an SM
 	C        float64          `yaml:"c,omitempty"`      // us a doubling of the ranks
-	E4       float64          `yaml:"e4,omitempty"`     // efficiency to 4 ranks
 	E        float64          `yaml:"e"`                // efficiency
 	P        float64          `yaml:"p"`                // overlap
-	A        float64          `yaml:"a,omitempty"`      // ranks' worth of volume that goes out whatever the routing
+	A        float64          `yaml:"a,omitempty"`      // ranks' worth of volume that goes out whatever the routing; two-sided "nvlink": ns a token of width 7168
 	C0       float64          `yaml:"c0,omitempty"`     // bytes a copy besides the hidden state
-	X        float64          `yaml:"x,omitempty"`      // over nodes: power of the nodes with which the NICs' efficiency falls
+	X        float64          `yaml:"x,omitempty"`      // power of the nodes with which the NICs' efficiency falls; "nvlink": of the ranks, the switches'
 	Local    *LocalCorrection `yaml:"local,omitempty"`  // what the form misses
 	Points   int              `yaml:"points"`
 	MaxNodes int              `yaml:"maxNodes,omitempty"` // most nodes measured
@@ -148,13 +148,25 @@ type FabricParams struct {
 	AT float64 `yaml:"aT"` // us a tree level across nodes
 	AR float64 `yaml:"aR"` // us a ring hop across nodes
 	B0 float64 `yaml:"b0"` // us on top of a launch of 5 us inside a node, in proportion for others
-	S  float64 `yaml:"s"`  // factor on latency once bulk protocols take over
+	AS float64 `yaml:"aS"` // us more for each of these once the bulk protocol takes over
+	S  float64 `yaml:"s"`  // factor on the latency of all_to_all once bulk protocols take over
 	K  float64 `yaml:"k"`  // bytes: middle of that change
 	E  float64 `yaml:"e"`  // efficiency of the NICs, ring collectives
+	E1 float64 `yaml:"e1"` // the same where a node brings one rank: two channels on one NIC
 	P  float64 `yaml:"p"`  // overlap of latency and transfer
 	BA float64 `yaml:"ba"` // us: launch of all_to_all across nodes
 	PA float64 `yaml:"pa"` // us a remote peer
 	EA float64 `yaml:"ea"` // efficiency of a GPU's NIC in all_to_all
+}
+
+// complete fills in what profiles of earlier calibrations do not have.
+func (p *FabricParams) complete() {
+	if p.AS == 0 {
+		p.AS = 4.2 // 14 us for a hop by NCCL's Simple protocol against 2.7 by LL (tuning.cc)
+	}
+	if p.E1 == 0 {
+		p.E1 = p.E
+	}
 }
 
 // FabricProfile is fabric-NAME.yaml.

@@ -63,6 +63,11 @@ func (p *CollectiveProfile) check(name string) error {
 	for i := range p.Curves {
 		p.Curves[i].check(&l, fmt.Sprintf("%s: curves[%d]", name, i))
 	}
+	for i := range p.Custom {
+		for j := range p.Custom[i].Curves {
+			p.Custom[i].Curves[j].check(&l, fmt.Sprintf("%s: custom[%d].curves[%d]", name, i, j))
+		}
+	}
 	for i := range p.Dispatch {
 		p.Dispatch[i].Local.check(&l, fmt.Sprintf("%s: dispatch[%d]: local", name, i))
 	}

@@ -142,6 +142,9 @@ func ReadCollective(r io.Reader, name string) (*CollectiveProfile, error) {
 	if err := readStrict(r, name, p); err != nil {
 		return nil, err
 	}
+	for i := range p.Fabrics {
+		p.Fabrics[i].Params.complete()
+	}
 	return p, p.check(name)
 }
 
@@ -150,6 +153,7 @@ func readFabric(r io.Reader, name string) (*FabricProfile, error) {
 	if err := readStrict(r, name, p); err != nil {
 		return nil, err
 	}
+	p.Params.complete()
 	return p, p.check(name)
 }
 

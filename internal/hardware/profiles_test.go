@@ -116,6 +116,9 @@ func TestLoadProfilesChecksNamesAndReferences(t *testing.T) {
 	if ps.Fabric("infiniband") == nil || ps.Fabric("IB") == nil || ps.Fabric("token-ring") != nil {
 		t.Error("fabrics are found by name and kind, whatever the case")
 	}
+	if p := ps.Fabric("ib").Params; p.AS != 4.2 || p.E1 != p.E {
+		t.Errorf("a profile from before these: %+v", p)
+	}
 	mine := *ps.Collective("x100")
 	mine.LinkGBps = 400
 	with := ps.With(&mine)

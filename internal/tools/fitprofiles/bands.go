@@ -39,8 +39,9 @@ type bandSource struct {
 	share float64
 }
 
-// bands computes the intervals of a system's profile. A version that was not measured is taken as a third like a new run of one
-// that was: the versions at hand lie two to four minor numbers apart, which few users' do.
+// bands computes the intervals of a system's profile. A version that was not measured is taken as a seventh like a new run of one
+// that was: the versions at hand lie two to four minor numbers apart, which few users' do. Group sizes between those that were
+// measured are predicted better than those beyond.
 func (fs *folds) bands(system string) []hardware.Band {
 	var out []hardware.Band
 	for _, k := range []struct {
@@ -48,8 +49,9 @@ func (fs *folds) bands(system string) []hardware.Band {
 		sources    []bandSource
 	}{
 		{"measured", []bandSource{{fs.run, 1}}},
-		{"version", []bandSource{{fs.run, 0.3}, {fs.version, 0.7}}},
+		{"version", []bandSource{{fs.run, 0.15}, {fs.version, 0.85}}},
 		{"calibrated", []bandSource{{fs.ranks4, 0.5}, {fs.ranks2, 0.25}, {fs.ranks8, 0.25}}},
+		{"between", []bandSource{{fs.ranks4, 0.8}, {fs.ranks2, 0.1}, {fs.ranks8, 0.1}}},
 		{"sibling", []bandSource{{fs.sibling, 1}}},
 		{"generation", []bandSource{{fs.generation, 1}}},
 		{"few", []bandSource{{fs.generation8, 1}}},
