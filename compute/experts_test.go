@@ -33,7 +33,7 @@ func TestPlansTakeTheFasterKernel(t *testing.T) {
 		system, dtype string
 		lent          bool // from another type
 	}{
-		{"b200_sxm", "nvfp4", false}, {"gb200", "nvfp4", false}, {"b200_sxm", "fp8_block", true}, {"h200_sxm", "fp8_block", true},
+		{"b200_sxm", "nvfp4", false}, {"gb200", "nvfp4", false}, {"b200_sxm", "fp8_block", true}, {"h200_sxm", "fp8_block", false}, {"h100_sxm", "fp8", true},
 		{"gb200", "mxfp4", true},
 	} {
 		plan := priceOf(t, c.system, Options{Phase: model.Decode}, smallBatch(c.dtype))

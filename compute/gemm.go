@@ -17,7 +17,7 @@ type gemm struct {
 	tile          [len(tiles)]float64 // seconds a unit of k, per tile
 	tw, t1, p     float64             // seconds, seconds, -
 	flat          float64             // 2^(1/p-1): the p-norm of two terms over their sum, at least
-	split         bool
+	split, late   bool
 	ba, bw        float64 // bytes an element of A and of B
 	imem          float64 // seconds a byte
 	t0, q, tr, ta float64 // seconds, seconds an element of A, seconds a row, seconds when m is no multiple of 4
@@ -30,6 +30,16 @@ type gemm struct {
 // tiles are the block shapes (rows, columns) of the candidates; more or larger ones did not improve held-out rows.
 var tiles = [4][2]int{{128, 256}, {128, 128}, {64, 128}, {64, 64}}
 
+// accumulates is the traffic of an output element of a product that adds to an fp32 matrix.
+const accumulates = 8
+
+// late says that half of what a product reads and writes that adds to an fp32 matrix comes on top of its time: at the end of a
+// block, when the registers that its next block needs still hold its sums. On H200 (cuBLAS 13, docs/measurements/h200/2026-11-30-training) weight gradients
+// of 512 to 8,192 tokens took 0.25 to 1 of that traffic longer than the same product that writes bf16, those of experts in turn
+// most; products that add to a bf16 matrix took no longer. Blackwell keeps the sums of two blocks in a memory of their own; on
+// Ampere nothing was measured, and its published steps do not ask for it.
+func late(g *hardware.GPU) bool { return g.Generation == "hopper" }
+
 // splits are the candidate numbers of K slices.
 var splits = [5]int{1, 2, 4, 8, 16}
 
@@ -38,7 +48,7 @@ func newGEMM(g *hardware.GPU, t dtype, k hardware.GEMM, l hardware.Launch, susta
 	info := types[t]
 	peak := g.Peak(info.peak)
 	out := gemm{
-		sm: max(g.SMs, 1), tw: k.TW * 1e-6, t1: k.T1 * 1e-6, p: max(k.P, 1), flat: math.Exp2(1/max(k.P, 1) - 1), split: k.T1 > 0,
+		sm: max(g.SMs, 1), tw: k.TW * 1e-6, t1: k.T1 * 1e-6, p: max(k.P, 1), flat: math.Exp2(1/max(k.P, 1) - 1), split: k.T1 > 0, late: late(g),
 		ba: info.act, bw: info.weight, imem: 1 / (k.EM * g.HBMGBps * 1e9),
 		t0: l.T0 * 1e-6, tr: l.TR * 1e-6, ta: l.TA * 1e-6, ok: peak > 0 && k.EC > 0,
 	}
@@ -85,6 +95,10 @@ func (p parts) times(f float64) parts {
 // time prices one product C[m,n] = A[m,k] B[k,n] with bo bytes of traffic for an element of C.
 func (g *gemm) time(m, n, k int, bo float64) parts {
 	fm, fn, fk := float64(m), float64(n), float64(k)
+	late := 0.0
+	if g.late && bo >= accumulates {
+		late = bo * fm * fn * g.imem / 2
+	}
 	mem := (g.ba*fm*fk + g.bw*fn*fk + bo*fm*fn) * g.imem
 	var blocks [len(tiles)]int
 	for i := range tiles {
@@ -123,7 +137,7 @@ func (g *gemm) time(m, n, k int, bo float64) parts {
 	if m%4 != 0 {
 		fixed += g.ta
 	}
-	p := parts{core: bestCore, mem: mem, launch: fixed + bestRed, total: fixed + best}
+	p := parts{core: bestCore, mem: mem + late, launch: fixed + bestRed, total: fixed + best + late}
 	if g.grid != nil {
 		p.total *= g.grid.factor(coords(fm, fn, fk, 1))
 	}

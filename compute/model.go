@@ -45,6 +45,7 @@ type Model struct {
 	rivals     [numTypes][]moe // other kernels that run the same experts: a plan takes the fastest
 	small, ibw float64         // seconds a small kernel, seconds a byte
 	iflop      float64         // seconds a FLOP of small operations that compute: scans, indexers
+	inarrow    float64         // seconds a FLOP of batched products with misaligned rows
 	hopper     bool
 }
 
@@ -93,9 +94,10 @@ func New(gpu *hardware.GPU, kernels *hardware.Kernels, o Options) (*Model, error
 	m.ibw = 1 / (orOne(fw.Small.EM) * gpu.HBMGBps * 1e9)
 	m.small = fw.Small.T0 * 1e-6
 	m.iflop = 1 / (smallEC * m.sustained * gpu.Peak("bf16"))
+	m.inarrow = 1 / (narrowRate(gpu) * float64(gpu.SMs) * gpu.BoostGHz * 1e9 * m.sustained)
 	errs = append(errs, m.matrices(kernels, fw)...)
 	errs = append(errs, m.attention(fw, o.Table)...)
-	errs = append(errs, m.experts(fw, o)...)
+	errs = append(errs, m.experts(fw, kernels.Triton, o)...)
 	m.markLent(own)
 	return m, errors.Join(errs...)
 }

@@ -47,6 +47,9 @@ func (m *Model) price(op *model.ComputeOp) (Estimate, error) {
 			return Estimate{}, fmt.Errorf("%s: %d bytes in %d kernels, want 0 or more", op.Name, op.Bytes, op.Kernels)
 		}
 		p := parts{mem: float64(op.Bytes) * m.ibw, launch: float64(op.Kernels) * m.small, core: op.FLOPs * m.iflop}
+		if op.Narrow {
+			p.core = op.FLOPs * m.inarrow
+		}
 		p.total = p.launch + math.Max(p.mem, p.core)
 		return m.finish(p, smallBand, 0), nil
 	}
@@ -54,9 +57,11 @@ func (m *Model) price(op *model.ComputeOp) (Estimate, error) {
 }
 
 // What a gradient costs in forwards: flash attention's backward runs 5 products for the forward's 2 (it recomputes the
-// scores), an expert layer's runs the input's and the weight's product for each forward one.
+// scores), each less fast than the forward's: on H200, sequences of 4,096 tokens and heads of 64 and 128, cuDNN took 2.8 to 3.0 times
+// its forward pass, FlashAttention-2 3.0 to 3.1 (docs/measurements/h200/2026-11-30-training/attention.csv). An expert layer's runs
+// the input's and the weight's product for each forward one.
 const (
-	attnBackward = 2.5
+	attnBackward = 2.9
 	moeBackward  = 2
 )
 

@@ -68,10 +68,13 @@ func gated(hidden, inter int) bool {
 	return !(hidden == 2688 && inter == 1856 || hidden == 4096 && inter == 2688)
 }
 
-// LoadOf reads a routing as the tables name it: "balanced", or "power_law_A" with exponent A.
+// LoadOf reads a routing as the tables name it: "balanced", "random" (each token picks its experts on its own), or "power_law_A" with exponent A.
 func LoadOf(routing string, m, topk, experts, ep int) (Load, error) {
 	if routing == "balanced" {
 		return Balanced(m, topk, experts, ep), nil
+	}
+	if routing == "random" {
+		return Random(m, topk, experts, ep, 1), nil
 	}
 	if s, ok := strings.CutPrefix(routing, "power_law_"); ok {
 		if a, err := strconv.ParseFloat(s, 64); err == nil && a > 0 && a < 10 {

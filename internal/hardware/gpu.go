@@ -38,6 +38,7 @@ type GPU struct {
 	PCIeGen      int                `yaml:"pcieGen"`      // host interface
 	PCIeWidth    int                `yaml:"pcieWidth"`    //
 	PCIeGBps     float64            `yaml:"pcieGBps"`     // one way, as the link's raw rate
+	HostGBps     float64            `yaml:"hostGBps"`     // one way between GPU and host memory where that is not PCIe (NVLink-C2C); 0 = PCIe
 	SustainedClk float64            `yaml:"sustainedClk"` // default factor on tensor peak under lasting load; 0 = not known
 	Estimate     string             `yaml:"estimate"`     // why the record is not a datasheet; empty when it is
 	Source       string             `yaml:"source"`       // datasheet name and date
@@ -54,6 +55,17 @@ func (g *GPU) Memory() units.Bytes {
 
 // HBM is the memory bandwidth.
 func (g *GPU) HBM() units.Bandwidth { return units.GBps(g.HBMGBps) }
+
+// HostLink is what a GPU moves to or from its host's memory, one way: its own link, or PCIe less packet headers.
+func (g *GPU) HostLink() units.Bandwidth {
+	if g.HostGBps > 0 {
+		return units.GBps(g.HostGBps)
+	}
+	return units.GBps(pcieShare * g.PCIeGBps)
+}
+
+// pcieShare is the payload of a PCIe packet: 256 bytes beside 24 of header and framing.
+const pcieShare = 256.0 / 280
 
 // NVLink is the one-way bandwidth of all the GPU's links together, datasheet.
 func (g *GPU) NVLink() units.Bandwidth { return units.GBps(g.NVLinkGBps * float64(g.NVLinks)) }

@@ -16,6 +16,8 @@ type Kernels struct {
 	Source     string                `yaml:"source"`
 	GEMM       map[string]GEMM       `yaml:"gemm"`       // by compute type, burst clock
 	Frameworks map[string]*Framework `yaml:"frameworks"` // "trtllm", "plain"
+	// Triton holds expert layers as Triton runs them, by compute type: vLLM and SGLang on Hopper. Inference only.
+	Triton map[string]MoE `yaml:"triton,omitempty"`
 }
 
 // Framework is what depends on the code that runs, not on the chip: launches, quantization passes, attention kernels.

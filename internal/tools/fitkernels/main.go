@@ -30,15 +30,16 @@ var tables = []string{"gemm.csv", "context_attention.csv", "generation_attention
 func main() {
 	data := flag.String("data", "", "folder with "+fmt.Sprint(tables))
 	configs := flag.String("configs", "configs", "folder whose hardware/ is read and written")
+	own := flag.String("triton", "", "table of expert layers in Triton, such as docs/measurements/h200/2026-11-30-triton/moe.csv; empty keeps the records")
 	only := flag.String("only", "", "fit this system alone")
 	flag.Parse()
-	if err := run(*data, *configs, *only); err != nil {
+	if err := run(*data, *own, *configs, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "fitkernels:", err)
 		os.Exit(1)
 	}
 }
 
-func run(data, configs, only string) error {
+func run(data, own, configs, only string) error {
 	rows := map[string][]measured.OpRow{}
 	for _, t := range tables {
 		if data == "" {
@@ -84,6 +85,9 @@ func run(data, configs, only string) error {
 		}
 		fitted = append(fitted, compute.Fitting{GPU: g, Kernels: k})
 	}
+	if err := triton(own, configs, fitted); err != nil {
+		return err
+	}
 	compute.Borrow(fitted)
 	for i := range fitted {
 		if fitted[i].Kernels, err = settled(fitted[i].Kernels); err != nil {
@@ -106,8 +110,37 @@ func run(data, configs, only string) error {
 				return err
 			}
 		}
+		compute.BorrowTriton(g, k, fitted)
 		if err := write(filepath.Join(configs, "hardware", s+".kernels.yaml"), k); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// triton gives the fitted GPUs the records of expert layers in Triton: fitted to a table, or as they stand in their files.
+func triton(table, configs string, fitted []compute.Fitting) error {
+	var rows []measured.OpRow
+	if table != "" {
+		f, err := os.Open(table)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if rows, err = measured.Ops(f, filepath.Base(table), ""); err != nil {
+			return err
+		}
+	}
+	for _, f := range fitted {
+		var of []measured.OpRow
+		for _, r := range rows {
+			if r.System == f.GPU.System {
+				of = append(of, r)
+			}
+		}
+		f.Kernels.Triton = compute.FitTriton(f.GPU, of, compute.HeldOut, os.Stderr)
+		if k, err := hardware.LoadKernels(os.DirFS(configs), f.GPU.System); err == nil && len(f.Kernels.Triton) == 0 {
+			f.Kernels.Triton = k.Triton
 		}
 	}
 	return nil

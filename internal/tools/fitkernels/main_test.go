@@ -48,7 +48,7 @@ func TestShippedEstimatesFollowFromTheFits(t *testing.T) {
 	if err := os.CopyFS(dir, configs.FS); err != nil {
 		t.Fatal(err)
 	}
-	if err := run("", dir, ""); err != nil {
+	if err := run("", "", dir, ""); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "hardware", "*.kernels.yaml"))
@@ -68,10 +68,10 @@ func TestShippedEstimatesFollowFromTheFits(t *testing.T) {
 }
 
 func TestRunNeedsItsFolders(t *testing.T) {
-	if err := run(t.TempDir(), "no such folder", ""); err == nil {
+	if err := run(t.TempDir(), "", "no such folder", ""); err == nil {
 		t.Error("no tables, no error")
 	}
-	if err := run("", t.TempDir(), ""); err != nil {
+	if err := run("", "", t.TempDir(), ""); err != nil {
 		t.Errorf("an empty catalogue: %v", err) // nothing to do
 	}
 }
