@@ -32,7 +32,7 @@ func (b *builder) attention(k *Kind, a gqa) {
 		a.vdim = a.dim
 	}
 	k.Mixer = Mixer{Kind: Attention, Heads: a.heads, KVHeads: a.kv, HeadDim: a.dim, VHeadDim: a.vdim, Window: a.window, Chunked: a.chunked,
-		SharedKV: a.sharedKV, NoCache: a.noCache, OutGate: a.gate}
+		SharedKV: a.sharedKV, NoCache: a.noCache, OutGate: a.gate, QKNorm: a.qk != noQKNorm, QKSum: a.qk == fullNorm}
 	name := func(s string) string {
 		if a.fused != "" {
 			return a.module + "." + a.fused

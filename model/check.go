@@ -16,7 +16,20 @@ func (v Violation) String() string { return v.Rule + ": " + v.Text }
 
 // Check lists the rules of the network itself that a strategy breaks; nil when it fits. Rules of an engine's version
 // are not here. It allocates only for violations.
-func (s *Spec) Check(st parallel.Strategy) []Violation {
+func (s *Spec) Check(st parallel.Strategy) []Violation { return s.CheckAs(st, "") }
+
+// storedAs is the type that the step holds weights in: training computes in bf16 where nothing else is asked for.
+func (w *Work) storedAs() string {
+	if w.WeightDType == "" && w.Phase == Train {
+		return "bf16"
+	}
+	return w.WeightDType
+}
+
+// CheckAs is Check with the weights of another type, as Work.WeightDType names it; "" or an unknown name = as the config
+// stores them. Blocks of scales belong to the type: a checkpoint of FP8 blocks that trains in bf16 has none.
+func (s *Spec) CheckAs(st parallel.Strategy, dtype string) []Violation {
+	store := namedStorage(dtype)
 	tp, pp, ep, etp := max(st.TP, 1), max(st.PP, 1), max(st.EP, 1), max(st.ExpertTP, 1)
 	v := max(st.Interleave, 1)
 	var out []Violation
@@ -59,7 +72,7 @@ func (s *Spec) Check(st parallel.Strategy) []Violation {
 			}
 		}
 		for j := range k.Tensors {
-			checkBlocks(&k.Tensors[j], tp, etp, exchange, add)
+			checkBlocks(&k.Tensors[j], store, tp, etp, exchange, add)
 		}
 	}
 	return out
@@ -107,8 +120,9 @@ func checkWidth(rule string, width, n int, add addViolation) {
 }
 
 // checkBlocks tests that a shard of a quantised matrix holds whole scale blocks.
-func checkBlocks(t *Tensor, tp, etp int, exchange bool, add addViolation) {
-	if t.In == 0 || t.Storage.Format <= FP32 || t.Storage.Group == 0 {
+func checkBlocks(t *Tensor, as *Storage, tp, etp int, exchange bool, add addViolation) {
+	store := t.as(as)
+	if t.In == 0 || store.Format <= FP32 || store.Group == 0 {
 		return
 	}
 	n := 1
@@ -127,15 +141,15 @@ func checkBlocks(t *Tensor, tp, etp int, exchange bool, add addViolation) {
 	if n <= 1 {
 		return
 	}
-	width, block := t.Out, t.Storage.BlockOut
+	width, block := t.Out, store.BlockOut
 	if t.Row {
-		width, block = t.In, t.Storage.Group
+		width, block = t.In, store.Group
 	}
-	if block <= 1 || width%n != 0 || t.Split == ExpertSplit && pads(t.Storage.Format) {
+	if block <= 1 || width%n != 0 || t.Split == ExpertSplit && pads(store.Format) {
 		return
 	}
 	if share := width / n; share%block != 0 {
-		add("quantisation block", "%s: %d / %d = %d is not a multiple of its %d-wide %s block", t.Module, width, n, share, block, t.Storage.Format)
+		add("quantisation block", "%s: %d / %d = %d is not a multiple of its %d-wide %s block", t.Module, width, n, share, block, store.Format)
 	}
 }
 

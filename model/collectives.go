@@ -114,6 +114,9 @@ func (c *collList) layer(k *Kind, n int) {
 	if mixer && c.x.cp > 1 {
 		c.context(&k.Mixer, n)
 	}
+	if k.Mixer.QKSum && c.x.tp > 1 && !c.train {
+		c.sumSquares(n)
+	}
 	if exchange {
 		c.exchange(k, n)
 	}
@@ -127,6 +130,12 @@ func ffnReduction(k FFNKind) string {
 		return "moe down-projection"
 	}
 	return "mlp down-projection"
+}
+
+// sumSquares joins the shares of a norm of queries and keys that covers all heads: two fp32 sums a token (vLLM
+// mamba/linear_attn.py MiniMaxText01RMSNormTP.forward_qk).
+func (c *collList) sumSquares(n int) {
+	c.addType("qk norm", parallel.AllReduce, parallel.TP, units.Bytes(8*c.x.tokens), n, false, "fp32")
 }
 
 // untied joins experts that are shared out over cp while tp is 1 (decode).
@@ -332,7 +341,9 @@ func (c *collList) pipeline(stage int) {
 		prev--
 	}
 	if !c.train {
-		b := c.hidden
+		// Engines keep the residual apart for the norm that takes both, and send the two (vLLM IntermediateTensors, SGLang
+		// PPProxyTensors: hidden_states and residual; models/llama.py, models/deepseek_v2.py).
+		b := 2 * c.hidden
 		if c.x.seqPar {
 			b /= units.Bytes(c.x.tp)
 		}

@@ -40,6 +40,13 @@ type Work struct {
 	// SeparateGrads says that a kernel of its own adds each weight gradient to the fp32 main gradient, after every micro-batch,
 	// as before Megatron-LM's fused accumulation (2022). Training only.
 	SeparateGrads bool
+	// TensorGathers says that ZeRO-3 gathers and scatters each matrix of a layer apart, and keeps vectors whole, as DeepSpeed does
+	// (runtime/zero, stage3_param_persistence_threshold), instead of a layer at a time. Training only.
+	TensorGathers bool
+	// HalfGrads says that main gradients are bf16 (Megatron-Core without grad_reduce_in_fp32), not fp32: a product that adds to one
+	// moves 4 bytes a weight, not 8. Training only.
+	HalfGrads bool
+	LoRA      LoRA // adapters beside frozen weights. Training only.
 }
 
 // NewTokens is the number of tokens that pass through each layer.
@@ -82,6 +89,10 @@ type ComputeOp struct {
 	Bytes   units.Bytes // memory traffic of one execution (elementwise: all of it)
 	FLOPs   float64     // of one execution
 	Kernels int         // elementwise: launches
+
+	// Narrow: batched products over rows that are no multiple of 16 bytes, which the fast tensor-core kernels cannot load
+	// (attention through memory with such a head size).
+	Narrow bool
 
 	// OutBytes is the traffic of one output element of a GEMM; 0 = 2. A weight gradient reads and writes fp32: 8.
 	OutBytes int

@@ -223,7 +223,7 @@ func (s *Spec) Split(st parallel.Strategy, w Work, o MemoryOptions) *SplitCost {
 	if c.Notes == nil {
 		c.Notes = []string{}
 	}
-	for _, v := range s.Check(st) {
+	for _, v := range s.CheckAs(st, w.storedAs()) {
 		c.Violations = append(c.Violations, v.String())
 	}
 	for stage := range st.PP {

@@ -163,6 +163,7 @@ func standard(r recipe) func(*builder) {
 		positions := 0
 		if r.positions != nil {
 			positions = r.positions(b)
+			b.s.learned = positions > 0
 		}
 		b.outerTensors(r.norm, positions, b.bias(r.headBias) && !b.s.Tied)
 		if r.outer != nil {

@@ -10,6 +10,7 @@ type Training struct {
 	GradBytes  int  // of a reduced gradient: 4 (Megatron's default) or 2
 	ParamBytes int  // of a gathered parameter: 2, or 1 with fp8 gathers
 	Unfused    bool // attention without flash kernels: the scores are kept (Work.Unfused says the same)
+	LoRA       LoRA // adapters beside frozen weights (Work.LoRA says the same)
 	KeepGather bool // ZeRO-3 that keeps parameters after the forward pass: one gather instead of two
 }
 
@@ -34,7 +35,10 @@ func (s *Spec) GradientCollectives(st parallel.Strategy, stage int, t Training) 
 	w := Work{Phase: Train}
 	x := s.shapeOf(&st, &w)
 	c := collList{x: x, s: s, st: &st, w: &w, train: true}
-	dense, experts := s.rankParams(&x, stage)
+	dense, experts := s.trained(&x, stage, t.LoRA)
+	if st.ZeRO >= 3 { // scattered layer by layer in every micro-batch
+		dense, experts = 0, 0
+	}
 	for _, g := range []struct {
 		group parallel.Dim
 		size  int
@@ -60,16 +64,17 @@ func (s *Spec) GradientCollectives(st parallel.Strategy, stage int, t Training) 
 			c.addType(name, parallel.AllReduce, g.group, grad, 1, true, dtype)
 		default:
 			c.addType(name, parallel.ReduceScatter, g.group, grad, 1, true, dtype)
-			if st.ZeRO < 3 {
-				c.add("parameters", parallel.AllGather, g.group, param, 1, true)
-			}
+			c.add(ParameterGather, parallel.AllGather, g.group, param, 1, true)
 		}
 	}
-	if s.Tied && x.pp > 1 && (stage == 0 || stage == x.pp-1) {
+	if s.Tied && !t.LoRA.frozen() && x.pp > 1 && (stage == 0 || stage == x.pp-1) {
 		c.addType("tied embedding gradients", parallel.AllReduce, parallel.PP, units.Bytes(ceilDiv(s.Vocab, x.tp))*units.Bytes(s.Hidden)*units.Bytes(t.GradBytes), 1, false, "fp32")
 	}
 	return c.ops
 }
+
+// ParameterGather names what ZeRO-1 and 2 gather once a step, which the next step's forward pass can hide.
+const ParameterGather = "parameters"
 
 func expertDP(x *shape) int { return max(1, x.tp*x.cp*x.dp/(x.ep*x.etp)) }
 
@@ -81,6 +86,12 @@ func (c *collList) gather(k *Kind, n int) {
 	for i := range k.Tensors {
 		t := &k.Tensors[i]
 		p := float64(t.Params()) * t.share(d)
+		if c.w.TensorGathers && t.Part != PartExperts {
+			if t.In > 0 {
+				c.gatherOne("layer parameters", "layer gradients", c.x.shardGroup(), p, n)
+			}
+			continue
+		}
 		if t.Part == PartExperts {
 			experts += p
 		} else {
@@ -103,6 +114,13 @@ func (x *shape) shardGroup() parallel.Dim {
 
 func (c *collList) gatherOne(name, gradients string, group parallel.Dim, p float64, n int) {
 	b := units.Bytes(2 * p)
+	if c.w.LoRA.frozen() { // frozen weights are held in the type that multiplies them, and have no gradients
+		if c.x.store != nil {
+			b = units.Bytes(c.x.store.perWeight() * p)
+		}
+		c.add(name, parallel.AllGather, group, b, 2*n, true)
+		return
+	}
 	c.add(name, parallel.AllGather, group, b, 2*n, true)
 	c.add(gradients, parallel.ReduceScatter, group, b, n, true)
 }
@@ -171,7 +189,7 @@ func (s *Spec) OptimizerOp(st parallel.Strategy, stage int, t Training) ComputeO
 	t = t.norm()
 	w := Work{Phase: Train}
 	x := s.shapeOf(&st, &w)
-	dense, experts := s.rankParams(&x, stage)
+	dense, experts := s.trained(&x, stage, t.LoRA)
 	traffic := func(n float64, copies int) float64 {
 		replicas := copies
 		if st.ZeRO == 0 {

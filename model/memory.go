@@ -89,6 +89,7 @@ type kindMemory struct {
 	input          float64 // bytes kept by a layer whose forward pass runs again
 	live           float64 // bytes of activations alive at once inside the layer (inference)
 	largest        float64 // bytes of the largest weight in bf16
+	adapters       float64 // trained parameters beside frozen weights
 }
 
 func (s *Spec) kindMemory(k *Kind, x *shape, w *Work, st *parallel.Strategy, d degrees, t Training) kindMemory {
@@ -106,7 +107,7 @@ func (s *Spec) kindMemory(k *Kind, x *shape, w *Work, st *parallel.Strategy, d d
 		m.weights += float64(ts.as(x.store).bytes(*ts)) * share
 	}
 	if w.Phase == Train {
-		m.saved, m.input = s.savedBytes(k, x, w, st, t), inputBytes(s, x)
+		m.saved, m.input, m.adapters = s.savedBytes(k, x, w, st, t), inputBytes(s, x), k.adapterParams(w.LoRA, d)
 		return m
 	}
 	m.kv = k.Mixer.sequence(max(w.Context, w.Tokens), x.tp, x.cp, x.cache)
@@ -154,7 +155,7 @@ func (s *Spec) liveBytes(k *Kind, x *shape) float64 {
 
 func (s *Spec) stageMemory(kinds []kindMemory, x *shape, st *parallel.Strategy, w *Work, stage int, o MemoryOptions, largest float64) Memory {
 	d := x.degrees()
-	var weights, dense, experts, kv, saved, live, redoing float64
+	var weights, dense, experts, adapters, kv, saved, live, redoing float64
 	layers := 0
 	for i := range kinds {
 		n := s.kindsOn(i, x.cut, stage)
@@ -166,12 +167,17 @@ func (s *Spec) stageMemory(kinds []kindMemory, x *shape, st *parallel.Strategy, 
 		weights += kinds[i].weights * f
 		dense += kinds[i].dense * f
 		experts += kinds[i].experts * f
+		adapters += kinds[i].adapters * f
 		kv += kinds[i].kv * f
 		if r := s.redoneOn(i, x.cut, st, stage); w.Phase == Train && r > 0 {
 			saved += kinds[i].saved*(f-float64(r)) + kinds[i].input*float64(r)
 			redoing = max(redoing, kinds[i].saved)
 		} else {
-			saved += kinds[i].saved * f
+			off := float64(s.offloadedOn(i, x.cut, st, stage))
+			saved += kinds[i].saved * (f - off)
+			if off > 0 { // one layer is computed on while the next is on its way
+				redoing = max(redoing, 2*kinds[i].saved)
+			}
 		}
 		live = max(live, kinds[i].live)
 	}
@@ -191,7 +197,13 @@ func (s *Spec) stageMemory(kinds []kindMemory, x *shape, st *parallel.Strategy, 
 	rows := float64(max(w.Batch, 1))
 	vocab := float64(ceilDiv(s.Vocab, x.tp))
 	if w.Phase == Train {
-		s.trainMemory(&m, x, st, o.Training.norm(), stage, dense, experts, saved, redoing, layers)
+		if w.LoRA.frozen() {
+			s.frozenMemory(&m, x, st, o.Training.norm(), weights, adapters, layers)
+		} else {
+			s.stateMemory(&m, x, st, o.Training.norm(), dense, experts, layers)
+		}
+		// A layer whose forward pass runs again holds all its results while its backward pass runs.
+		m.Activations = bytesOf(saved*inFlight(x, stage) + redoing)
 		if stage == x.pp-1 {
 			// bf16 logits and their fp32 copy.
 			m.Logits = bytesOf(6 * float64(x.tokens) * vocab)

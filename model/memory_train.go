@@ -8,11 +8,11 @@ const (
 	optimizerBytes = 12
 )
 
-// trainMemory fills weights, gradients, optimizer and activations of a stage.
+// stateMemory fills weights, gradients and optimizer of a stage.
 //
 // Bytes a parameter: 2 + gradient + 12, with ZeRO-1 (Megatron's distributed optimizer) 12/D, ZeRO-2 gradients/D too,
 // ZeRO-3 all of it; D is dp x cp for dense weights and expert-DP for experts.
-func (s *Spec) trainMemory(m *Memory, x *shape, st *parallel.Strategy, t Training, stage int, dense, experts, saved, redoing float64, layers int) {
+func (s *Spec) stateMemory(m *Memory, x *shape, st *parallel.Strategy, t Training, dense, experts float64, layers int) {
 	for _, g := range []struct {
 		n float64
 		d int
@@ -31,8 +31,25 @@ func (s *Spec) trainMemory(m *Memory, x *shape, st *parallel.Strategy, t Trainin
 		// One layer gathered whole, and the next on its way.
 		m.Weights += bytesOf(2 * weightBytes * (dense + experts) / float64(layers))
 	}
-	// A layer whose forward pass runs again holds all its results while its backward pass runs.
-	m.Activations = bytesOf(saved*inFlight(x, stage) + redoing)
+}
+
+// frozenMemory is stateMemory beside frozen weights, which are held once, in the type that multiplies them (Megatron-Bridge's
+// recipes keep fp8 parameters without transposed copies, disable_parameter_transpose_cache): gradients and optimizer are those of
+// the adapters, weights in bf16 too.
+func (s *Spec) frozenMemory(m *Memory, x *shape, st *parallel.Strategy, t Training, weights, adapters float64, layers int) {
+	d := float64(x.dp * x.cp)
+	share := func(level int) float64 {
+		if st.ZeRO >= level {
+			return 1 / d
+		}
+		return 1
+	}
+	m.Weights = bytesOf((weights + weightBytes*adapters) * share(3))
+	m.Gradients = bytesOf(adapters * float64(t.GradBytes) * share(2))
+	m.Optimizer = bytesOf(adapters * optimizerBytes * share(1))
+	if st.ZeRO >= 3 && layers > 0 {
+		m.Weights += bytesOf(2 * weights / float64(layers))
+	}
 }
 
 // inFlight is how many micro-batches of its layers a stage keeps: pp - stage under 1F1B; interleaved, the warm-up of
@@ -68,10 +85,12 @@ func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t T
 	var split float64 // bytes a token, cut over tp
 	tp := float64(x.tp)
 	// Inputs of matrix products are kept in the type that multiplies them (Transformer Engine keeps one byte for fp8).
-	in8 := 0.0
-	if x.store != nil && x.store.Format > FP32 {
+	// A frozen product keeps no input at all, and an adapter keeps it in bf16.
+	in8, lora := 0.0, w.LoRA.frozen()
+	if x.store != nil && x.store.Format > FP32 && !lora {
 		in8 = 1
 	}
+	bare := lora && w.LoRA.Targets != LoRALinear // the feed-forward part is frozen without adapters
 	switch m := &k.Mixer; m.Kind {
 	case NoMixer:
 	case Attention, Compressed:
@@ -99,8 +118,15 @@ func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t T
 	if f.Kind != NoFFN {
 		if !k.Parallel || blocks == 0 {
 			blocks++
+			if bare { // what its norm writes is read by frozen products alone
+				split -= 2 * h * tp * seq
+			}
 		}
-		split += (2*mats - in8) * float64(f.Inter)
+		if bare {
+			split += 2 * (mats - 1) * float64(f.Inter)
+		} else {
+			split += (2*mats - in8) * float64(f.Inter)
+		}
 	}
 	total := tokens / tp * split
 	// Input of the norm and of the block's first product; the GPT line adds a dropout mask.
@@ -120,8 +146,16 @@ func (s *Spec) savedBytes(k *Kind, x *shape, w *Work, st *parallel.Strategy, t T
 		}
 		// Each copy keeps the experts' input and inner results; weights of the copies are applied inside, so that the
 		// experts' output is not kept.
-		total += own * float64(f.effectiveTopK()) * ((2-in8)*in + (2*mats-in8)*float64(f.ExpertInter))
-		total += own * 2 * mats * float64(f.SharedInter)
+		if lora { // frozen: the activation's inputs alone
+			total += own * float64(f.effectiveTopK()) * 2 * (mats - 1) * float64(f.ExpertInter)
+		} else {
+			total += own * float64(f.effectiveTopK()) * ((2-in8)*in + (2*mats-in8)*float64(f.ExpertInter))
+		}
+		shared := 2 * mats
+		if bare {
+			shared = 2 * (mats - 1)
+		}
+		total += own * shared * float64(f.SharedInter)
 	}
 	return total
 }

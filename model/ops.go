@@ -49,6 +49,7 @@ type opList struct {
 	train  bool
 	n      int  // layers of the kind at hand
 	redo   int  // of them, layers whose forward pass runs again
+	adapt  bool // products at hand have an adapter
 	looped bool // operations at hand are started in a loop
 	norm   int  // tokens that norms and residuals touch on this rank
 }
@@ -92,6 +93,10 @@ func (l *opList) product(name string, st Storage, m, n, k int, norm bool) {
 	if m <= 0 || n <= 0 || k <= 0 {
 		return
 	}
+	if l.train && l.w.LoRA.frozen() {
+		l.frozenProduct(name, st, m, n, k, norm)
+		return
+	}
 	dtype := st.Format.compute()
 	op := ComputeOp{Name: name, Kind: GEMM, DType: dtype, Times: l.n + l.redo, M: m, N: n, K: k}
 	op.fill(st)
@@ -103,11 +108,14 @@ func (l *opList) product(name string, st Storage, m, n, k int, norm bool) {
 	dgrad := ComputeOp{Name: name, Kind: GEMM, DType: dtype, Times: l.n, M: m, N: k, K: n, Backward: true}
 	dgrad.fill(st)
 	l.add(&dgrad)
-	// The weight gradient reads and writes an fp32 main gradient: 8 bytes an output element.
+	// The weight gradient reads and writes a main gradient: 8 bytes an output element in fp32.
 	wgrad := ComputeOp{Name: name, Kind: GEMM, DType: dtype, Times: l.n, M: k, N: n, K: m, OutBytes: 8, Backward: true}
+	if l.w.HalfGrads {
+		wgrad.OutBytes = 4
+	}
 	if l.w.SeparateGrads {
 		wgrad.OutBytes = 0
-		l.add(&ComputeOp{Name: "main gradients", Kind: Elementwise, DType: "fp32", Times: l.n, Bytes: separateGrad * units.Bytes(n) * units.Bytes(k), Kernels: 1, Backward: true})
+		l.add(&ComputeOp{Name: "main gradients", Kind: Elementwise, DType: "fp32", Times: l.n, Bytes: l.separateBytes() * units.Bytes(n) * units.Bytes(k), Kernels: 1, Backward: true})
 	}
 	wgrad.fill(storeBF16)
 	l.add(&wgrad)
@@ -129,6 +137,9 @@ func (l *opList) casts(f Format, m, n, k int, norm bool) {
 		return
 	}
 	kernels := int(read) / 2
+	if l.w.LoRA.frozen() {
+		written /= 2 // no weight gradient: one dimension is enough
+	}
 	forward := (read + written) * float64(m) * float64(k)
 	if norm {
 		forward = 0
@@ -169,8 +180,17 @@ const (
 	embedBytes                = 4  // inference: read a row, write it
 	embedTrainBytes           = 14 // training: forward and gradient
 	separateGrad              = 10 // a weight: gradient read in bf16, main gradient read and written in fp32
+	separateHalf              = 6  // the same with main gradients in bf16
 	lossBytes                 = 16 // a logit, forward and backward together
 )
+
+// separateBytes is what adding up one weight's gradient by a kernel of its own moves.
+func (l *opList) separateBytes() units.Bytes {
+	if l.w.HalfGrads {
+		return separateHalf
+	}
+	return separateGrad
+}
 
 func (l *opList) layer(k *Kind) {
 	h := float64(l.s.Hidden)
@@ -190,7 +210,9 @@ func (l *opList) layer(k *Kind) {
 			l.gemm("mla_absorb_v", st, m, heads*k.Mixer.VHeadDim, k.Mixer.KVLora)
 			continue
 		}
+		l.adapt = l.w.LoRA.adapts(g.part, t.Row)
 		l.product(g.name, st, m, n, in, !t.Row)
+		l.adapt = false
 	}
 	l.core(k)
 	l.feed(k)
@@ -254,7 +276,7 @@ func (l *opList) feed(k *Kind) {
 		tokens = l.x.own * l.x.ep * l.x.etp
 	}
 	if l.train {
-		l.experts(f, in, tokens, st)
+		l.experts(k, in, tokens, st)
 		return
 	}
 	skew := l.w.Skew
@@ -276,7 +298,11 @@ func (l *opList) embedding() {
 	l.n, l.redo = 1, 0
 	th := float64(l.x.tokens) * float64(l.s.Hidden)
 	if l.train {
-		l.add(&ComputeOp{Name: "embedding", Kind: Elementwise, DType: "bf16", Times: 1, Bytes: units.Bytes(embedTrainBytes * th), Kernels: 2})
+		b := embedTrainBytes * th
+		if l.w.LoRA.frozen() {
+			b = embedBytes * th
+		}
+		l.add(&ComputeOp{Name: "embedding", Kind: Elementwise, DType: "bf16", Times: 1, Bytes: units.Bytes(b), Kernels: 2})
 		return
 	}
 	l.elementwise("embedding", embedBytes*th, 0, 1)

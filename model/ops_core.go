@@ -7,8 +7,10 @@ func (l *opList) core(k *Kind) {
 	switch m := &k.Mixer; m.Kind {
 	case Attention, Compressed:
 		l.softmax(m)
+		l.positions(k)
 	case MLA:
 		l.latent(m)
+		l.positions(k)
 	case Linear, Mamba, Mamba2, ShortConv:
 		l.scan(m)
 	}
@@ -115,10 +117,36 @@ func (l *opList) softmax(m *Mixer) {
 	if l.train {
 		w = 2
 	}
+	if !l.train {
+		l.prepareHeads(m, &op, w)
+	}
 	kv := float64(l.w.Batch) * float64(read) * float64(op.KVHeads*2*op.HeadDim) * w
 	io := float64(l.w.Batch) * float64(tokens) * float64(2*op.Heads*op.HeadDim) * 2
 	l.attend(op, 2*op.HeadDim, kv+io)
 }
+
+// prepareHeads adds what inference does between projection and attention: rotary positions on queries and keys, and keys and
+// values written to the cache, a kernel each (vLLM rotary_embedding and reshape_and_cache_flash; SGLang and TensorRT-LLM
+// likewise or both in one); with a norm of queries and keys one more.
+func (l *opList) prepareHeads(m *Mixer, op *ComputeOp, cache float64) {
+	tokens, d := float64(op.Batch)*float64(op.Tokens), float64(op.HeadDim)
+	kv := float64(op.KVHeads)
+	if m.NoCache {
+		kv = 0
+	}
+	heads := tokens * (float64(op.Heads) + kv) * d
+	if m.QKNorm {
+		l.elementwise("qk_norm", normForward*heads, 0, 1)
+	}
+	kernels := 2
+	if m.NoCache {
+		kernels = 1
+	}
+	l.elementwise("rotary_cache", ropeForward*heads+tokens*2*kv*d*(2+cache), 0, kernels)
+}
+
+// ropeForward is the bytes an element of queries and keys that rotary positions read and write, bf16.
+const ropeForward = 4
 
 // bytes a score for attention through memory, bf16: softmax with mask, and dropout, forward and backward.
 const (
@@ -139,7 +167,7 @@ func (l *opList) scores(a *ComputeOp) {
 	if drop {
 		soft, softBack = soft+dropoutForward, softBack+dropoutBackward
 	}
-	product := ComputeOp{Name: "attention_scores", Kind: Elementwise, DType: "bf16", Times: times, Kernels: 2, FLOPs: 4 * float64(a.HeadDim) * n, Bytes: units.Bytes(4 * n)}
+	product := ComputeOp{Name: "attention_scores", Kind: Elementwise, DType: "bf16", Times: times, Kernels: 2, FLOPs: 4 * float64(a.HeadDim) * n, Bytes: units.Bytes(4 * n), Narrow: a.HeadDim%8 != 0}
 	middle := ComputeOp{Name: "attention_softmax", Kind: Elementwise, DType: "bf16", Times: times, Kernels: 2, Bytes: units.Bytes(soft * n)}
 	l.add(&product)
 	l.add(&middle)
@@ -208,10 +236,29 @@ func (l *opList) scan(m *Mixer) {
 		op.Bytes = units.Bytes(chunks*2*state*float64(m.StateBytes) + 6*tokens*inner)
 		op.FLOPs = tokens * (4*state + 2*scanChunk*inner)
 	}
-	l.add(&op)
 	if l.train {
-		op.Times, op.Backward = l.n, true
-		op.Bytes, op.FLOPs = op.Bytes*2, op.FLOPs*2
+		op.Kernels = scanKernels
 		l.add(&op)
+		op.Times, op.Backward, op.Kernels = l.n, true, scanBackKernels
+		op.Bytes, op.FLOPs = op.Bytes*scanBackward, op.FLOPs*scanBackward
+		if m.Kind == Mamba2 {
+			conv, out := float64(max(m.InProj-m.Inner-m.Heads, 0))*share*tokens, float64(m.Inner)*share*tokens
+			l.elementwise("mamba2_conv_gate", convForward*conv+gateForward*out, convBackward*conv+gateBackward*out, 2)
+		}
 	}
+	l.add(&op)
 }
+
+// A chunked scan in training (mamba_ssm ops/triton/ssd_combined.py): its backward pass computes the states again and reads and writes
+// several gradients of their size. On H200 that of Mamba-2 (64 heads of 64, state 128, 32,768 tokens) took 154 ns a token against 39
+// forward (docs/measurements/h200/2026-11-30-training/scan.csv), which is what the bytes of the forward form take; convolution and norm
+// come besides.
+const (
+	scanBackward    = 4
+	scanKernels     = 5
+	scanBackKernels = 12
+	// The convolution before it reads and writes its channels, and backward reads them and two gradients, runs once more and
+	// writes one; the norm after it reads the result and its gate, and backward both, a gradient, and writes two.
+	convForward, convBackward = 4, 10
+	gateForward, gateBackward = 6, 10
+)

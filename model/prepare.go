@@ -17,6 +17,8 @@ type gemm struct {
 type kindFormats struct {
 	gemms   []gemm
 	experts int // the first experts' tensor, -1 without
+	// expertBias: the experts' products add a bias.
+	expertBias bool
 }
 
 // prepare groups the tensors of a kind by GEMM.
@@ -25,6 +27,7 @@ func (k *Kind) prepare() {
 	for i := range k.Tensors {
 		t := &k.Tensors[i]
 		if t.Part == PartExperts {
+			k.fmt.expertBias = k.fmt.expertBias || t.In == 0 && t.Count > 0
 			if k.fmt.experts < 0 && t.In > 0 {
 				k.fmt.experts = i
 			}

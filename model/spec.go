@@ -37,6 +37,8 @@ type Mixer struct {
 	SharedKV bool // keys and values are one tensor, cached once
 	NoCache  bool // reuses the cache of an earlier layer
 	OutGate  bool // the output is gated by a projection as wide as the queries
+	QKNorm   bool // queries and keys are normalised before the product
+	QKSum    bool // over all heads together: tensor parallelism sums the squares of its shares
 
 	QLora, KVLora  int // MLA
 	Rope, Nope     int // MLA: widths of the rotary and the plain part of a head
@@ -142,6 +144,7 @@ type Spec struct {
 	outer     []Tensor   // embedding, head, final norm
 	mtp       []Tensor
 	MTPLayers int
+	learned   bool // positions are rows of a table, not rotations
 }
 
 // Layers is the number of layers of the main network.
@@ -149,6 +152,17 @@ func (s *Spec) Layers() int { return len(s.layers) }
 
 // Layer returns the kind of a layer.
 func (s *Spec) Layer(i int) *Kind { return &s.Kinds[s.layers[i]] }
+
+// Recurrent tells whether any layer mixes tokens by a recurrence: linear attention, Mamba, short convolutions.
+func (s *Spec) Recurrent() bool {
+	for i := range s.Kinds {
+		switch s.Kinds[i].Mixer.Kind {
+		case Linear, Mamba, Mamba2, ShortConv:
+			return true
+		}
+	}
+	return false
+}
 
 // MoE tells whether any layer routes to experts.
 func (s *Spec) MoE() bool {
