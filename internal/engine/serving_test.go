@@ -19,3 +19,25 @@ func TestServingOfKnowsHowEnginesSchedule(t *testing.T) {
 		}
 	}
 }
+
+// Before 0.14 vLLM waits for its workers between steps.
+func TestServingOfKnowsWhenVLLMSchedulesAhead(t *testing.T) {
+	for _, c := range []struct {
+		name, version string
+		waits         bool
+	}{{"vllm", "0.12.0", true}, {"vllm", "0.14.0", false}, {"vllm", "0.19.1", false}, {"vllm", "", false}, {"vllm", "nightly-5b8c30d", false}, {"sglang", "0.5.9", false}} {
+		if got := ServingOf(c.name, c.version).Workers > 0; got != c.waits {
+			t.Errorf("%s %q: %v", c.name, c.version, got)
+		}
+	}
+}
+
+func TestHostBound(t *testing.T) {
+	s := ServingOf("vllm", "")
+	if s.HostBound(true) != 0 || s.HostBound(false) != s.Launch {
+		t.Errorf("decode %v, prompts %v", s.HostBound(true), s.HostBound(false))
+	}
+	if s.Eager = true; s.HostBound(true) != s.Launch {
+		t.Error("decode without graphs is not bound by the host")
+	}
+}

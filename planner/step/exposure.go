@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"rankmap/collective"
-	"rankmap/internal/parallel"
 	"rankmap/model"
 )
 
@@ -21,6 +20,12 @@ const besideRate = 0.6
 type hidden struct {
 	alone Band // as long as they take with nothing beside
 	cover Band // of computation that hides them
+}
+
+// peerToPeer says that a transfer stays on NVLink: the copies of user buffers reach no further (Transformer Engine,
+// examples/pytorch/comm_gemm_overlap: tensor-parallel GPUs must be connected over NVLink).
+func peerToPeer(est *collective.Estimate) bool {
+	return strings.HasPrefix(est.Bottleneck, "NVLink") && !strings.Contains(est.Bottleneck, "between nodes")
 }
 
 // add files a transfer that takes b in all.
@@ -61,7 +66,7 @@ func (e *exposure) add(op *model.CollectiveOp, est *collective.Estimate) {
 	switch {
 	case !op.Overlappable:
 		e.alone = e.alone.Add(all)
-	case op.Op == parallel.AllGather:
+	case op.Name == model.ParameterGather:
 		e.parameters.add(all, est)
 		e.first = longer(e.first, one)
 	default:

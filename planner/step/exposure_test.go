@@ -22,7 +22,7 @@ func priced(t float64, bottleneck string) *collective.Estimate {
 
 func TestGradientsHideBesideTheLastBackwardPass(t *testing.T) {
 	grads := model.CollectiveOp{Op: parallel.ReduceScatter, Overlappable: true, Times: 10}
-	params := model.CollectiveOp{Op: parallel.AllGather, Overlappable: true, Times: 5}
+	params := model.CollectiveOp{Name: model.ParameterGather, Op: parallel.AllGather, Overlappable: true, Times: 5}
 	tied := model.CollectiveOp{Op: parallel.AllReduce, Times: 1}
 	for _, c := range []struct {
 		name   string
@@ -49,11 +49,11 @@ func TestGradientsHideBesideTheLastBackwardPass(t *testing.T) {
 
 func TestAStageWaitsForTheHost(t *testing.T) {
 	r := Result{Band: flat(0.01), launches: 100}
-	r.waitForHost(units.Duration(50e-6))
+	r.waitForHost(units.Duration(50e-6), false)
 	if r.Time.Seconds() != 0.01 || len(r.Parts) != 0 {
 		t.Errorf("a stage longer than its launches takes %v", r.Time)
 	}
-	r.waitForHost(units.Duration(200e-6))
+	r.waitForHost(units.Duration(200e-6), false)
 	if got := r.Time.Seconds(); math.Abs(got-0.02) > 1e-12 || len(r.Parts) != 1 || r.Parts[0].Kind != "overhead" {
 		t.Errorf("100 launches of 200 us: %g s, %+v", got, r.Parts)
 	}

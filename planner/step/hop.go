@@ -24,7 +24,11 @@ func (in *Input) boundaryOf(stage int, op *model.CollectiveOp) int {
 
 // handOver adds what a stage sends to its neighbours. Each boundary has its own price (model.CollectiveOp.Hop): one inside
 // an NVLink domain is cheap beside one that crosses the network.
+//
+// Interleaved training sends beside the kernels of the next virtual stage (hopsBeside): what those do not cover is added here,
+// and the first and the last micro-batch, which have nothing to hide behind, in Train.
 func (r *Result) handOver(in Input, stage int, colls []model.CollectiveOp) error {
+	beside, alone := in.hopsBeside(), r.Band
 	owned := false
 	for i := range colls {
 		op := &colls[i]
@@ -38,6 +42,10 @@ func (r *Result) handOver(in Input, stage int, colls []model.CollectiveOp) error
 			return fmt.Errorf("%s: %w", op.Name, err)
 		}
 		b := Band{est.Time, est.P10, est.P90}.Scale(float64(op.Times))
+		if beside {
+			r.hops = r.hops.Add(b)
+			b = Band{}
+		}
 		r.Band = r.Band.Add(b)
 		if in.Brief {
 			continue
@@ -45,8 +53,39 @@ func (r *Result) handOver(in Input, stage int, colls []model.CollectiveOp) error
 		if !owned { // the lists are shared with the stages that do the same
 			r.Parts, r.Comms, owned = slices.Clone(r.Parts), slices.Clone(r.Comms), true
 		}
-		r.Parts = append(r.Parts, Part{Name: op.Name, Kind: op.Group.String(), Band: b, Bound: est.Bottleneck})
+		part := Part{Name: op.Name, Kind: op.Group.String(), Band: b, Bound: est.Bottleneck}
+		if beside {
+			part.Band = Band{est.Time, est.P10, est.P90}.Scale(float64(op.Times))
+			r.hopParts = append(slices.Clip(r.hopParts), part)
+		} else {
+			r.Parts = append(r.Parts, part)
+		}
 		r.Comms = append(r.Comms, Used{Op: *op, Times: float64(op.Times), Est: est})
 	}
+	if left := (Band{rest(r.hops.Time, alone.Time), rest(r.hops.P10, alone.P90), rest(r.hops.P90, alone.P10)}); left.P90 > 0 {
+		r.Band = r.Band.Add(left)
+		if !in.Brief {
+			r.Parts = append(slices.Clip(r.Parts), Part{Name: "exposed hand-over", Kind: parallel.PP.String(), Band: left})
+		}
+	}
 	return nil
+}
+
+// hopsBeside says that stages send while they compute: Megatron-LM with virtual stages since 2023 (--overlap-p2p-communication,
+// on by default; without virtual stages each send is waited for).
+func (in *Input) hopsBeside() bool {
+	return in.Work.Phase == model.Train && in.Strategy.Interleave > 1 && !in.BlockingHops
+}
+
+// fill adds what the first micro-batch on its way up and the last gradient on its way down spend between stages: a hop each for
+// every boundary.
+func (r *Result) fill(all []Result, st *parallel.Strategy) {
+	share := float64(st.PP-1) / float64(st.PP*max(1, st.Interleave))
+	for i := range all {
+		r.Band = r.Band.Add(all[i].hops.Scale(share))
+		for _, p := range all[i].hopParts {
+			p.Band = p.Band.Scale(share)
+			r.Parts = append(r.Parts, p)
+		}
+	}
 }

@@ -73,11 +73,13 @@ func partner(ops []model.ComputeOp, taken []bool, c *model.ComputeOp) int {
 func join1(o, c *model.ComputeOp) {
 	switch o.Kind {
 	case model.GEMM:
-		// Traffic is a m + w: two sizes give the weights, which are read once.
+		// Traffic is a m + w: two sizes give the weights, which are read once. Of one size twice, activations and results of 2
+		// bytes are the least that is not weights.
+		w := float64(o.Bytes) - 2*float64(o.M)*float64(o.K+o.N)
 		if d := float64(c.M - o.M); d != 0 {
-			w := (float64(o.Bytes)*float64(c.M) - float64(c.Bytes)*float64(o.M)) / d
-			o.Bytes -= units.Bytes(max(0, min(w, float64(o.Bytes))))
+			w = (float64(o.Bytes)*float64(c.M) - float64(c.Bytes)*float64(o.M)) / d
 		}
+		o.Bytes -= units.Bytes(max(0, min(w, float64(o.Bytes))))
 		o.M += c.M
 	case model.MoE:
 		o.MoETokens += c.MoETokens

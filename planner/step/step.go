@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"rankmap/collective"
 	"rankmap/internal/parallel"
@@ -62,6 +63,10 @@ type Result struct {
 	// exchange is the time of dispatch and combine, which are exchanges in number.
 	exchange  Band
 	exchanges int
+	experts   units.Duration
+	network   units.Duration // of transfers beside the kernels that NICs bound
+	hops      Band           // what it hands over beside its kernels
+	hopParts  []Part
 }
 
 // Input is what a step depends on.
@@ -72,6 +77,7 @@ type Input struct {
 	Kernel   Kernel
 	Comm     Comm
 	Overhead units.Duration // of the engine, each step
+	Launch   units.Duration // of the host, each kernel outside CUDA graphs: no stage is faster than its host starts it. 0 = in graphs
 	// Chunk is the piece of a prompt that shares the step with the sequences of Work (Pass only); no tokens = none.
 	// ChunkKernel prices what it has a part in.
 	Chunk       model.Work
@@ -81,10 +87,18 @@ type Input struct {
 	// beside the pieces of the matrix products that need or make them (Transformer Engine's user buffers): one piece stays
 	// on the critical path.
 	OverlapTP bool
+	// HostLink is what a GPU moves to and from its host's memory, for results that wait there (Strategy.OffloadLayers).
+	HostLink units.Bandwidth
+	// BlockingHops says that a stage of an interleaved pipeline waits until what it hands over has arrived. Training only.
+	BlockingHops bool
+	// OverlapEP says that the engine runs the exchange of one micro-batch's experts beside the kernels of another (Combined).
+	OverlapEP bool
 	// Halves says that the engine cuts a step over experts in two batches and hides each one's exchange behind the other.
 	Halves bool
 	// Brief leaves Parts and Comms empty: a search prices thousands of steps and shows a few.
 	Brief bool
+	// serial says that nothing of data parallelism runs beside computation (TrainInput.Serial).
+	serial bool
 	// stopAt ends the pricing of stages with the first that takes longer: the caller has seen better. 0 = no limit.
 	stopAt  units.Duration
 	Scratch *Scratch // reused between calls; nil = none
@@ -122,6 +136,7 @@ type scratchKey struct {
 // stageWork is one stage: its kernels priced, its collectives listed.
 type stageWork struct {
 	kernels  Band
+	experts  units.Duration // of the kernels, between dispatch and combine
 	flops    float64
 	launches int    // kernels and collectives that the host starts
 	parts    []Part // not when brief
@@ -146,6 +161,11 @@ func Forward(in Input) (Result, error) {
 	all, err := stages(in, w)
 	if err != nil {
 		return Result{}, err
+	}
+	if in.Launch > 0 {
+		for i := range all {
+			all[i].launched(in.Launch, in.Brief)
+		}
 	}
 	var out Result
 	if m == st.PP {
@@ -193,10 +213,11 @@ func stages(in Input, w model.Work) ([]Result, error) {
 		sw := &sc.stages[s]
 		colls := sc.colls[sw.from:sw.to]
 		if !sw.twin {
-			alone = Result{Band: sw.kernels, FLOPs: sw.flops, launches: sw.launches, Parts: slices.Clone(sw.parts)}
+			alone = Result{Band: sw.kernels, FLOPs: sw.flops, launches: sw.launches, experts: sw.experts, Parts: slices.Clone(sw.parts)}
 			if err := alone.communicate(in, colls); err != nil {
 				return nil, err
 			}
+			alone.offload(&in, w, s)
 		}
 		out[s] = alone
 		if err := out[s].handOver(in, s, colls); err != nil {
@@ -286,6 +307,9 @@ func (sw *stageWork) compute(in Input, ops []model.ComputeOp, chunked []bool) er
 		}
 		b = b.Scale(float64(op.Times))
 		sw.kernels = sw.kernels.Add(b)
+		if op.Looped || strings.HasPrefix(op.Name, "moe") {
+			sw.experts += b.Time
+		}
 		sw.flops += op.FLOPs * float64(op.Times)
 		if in.Work.Phase == model.Train {
 			sw.launches += hostOps(op)
@@ -302,6 +326,7 @@ func (sw *stageWork) compute(in Input, ops []model.ComputeOp, chunked []bool) er
 // communicate adds the collectives of a stage. Those that run beside computation cost what computation does not cover.
 func (r *Result) communicate(in Input, colls []model.CollectiveOp) error {
 	var beside hidden
+	var pairs paired
 	bound, cover := "", r.Band
 	for i := range colls {
 		op := &colls[i]
@@ -320,13 +345,20 @@ func (r *Result) communicate(in Input, colls []model.CollectiveOp) error {
 		if exchanges(op) {
 			r.exchange, r.exchanges = r.exchange.Add(b), r.exchanges+op.Times
 		}
-		if op.Overlappable {
+		if exchanges(op) && in.combined() {
+			pairs.add(op, b)
+			continue
+		}
+		if op.Overlappable && !(in.serial && ofData(op.Group)) {
+			if strings.Contains(est.Bottleneck, "NIC") {
+				r.network += b.Time
+			}
 			if beside.add(b, &est); bound == "" {
 				bound = est.Bottleneck
 			}
 			continue
 		}
-		if in.OverlapTP && op.Group == parallel.TP && op.Op != parallel.AllReduce && in.Strategy.SequenceParallel {
+		if in.OverlapTP && op.Group == parallel.TP && op.Op != parallel.AllReduce && in.Strategy.SequenceParallel && peerToPeer(&est) {
 			one := b.Scale(1 / float64(in.Strategy.TP))
 			beside.copied(b.Add(one.Scale(-1)))
 			b = one
@@ -343,7 +375,13 @@ func (r *Result) communicate(in Input, colls []model.CollectiveOp) error {
 			r.Parts = append(r.Parts, Part{Name: "exposed gathers", Kind: "dp", Band: exposed, Bound: bound})
 		}
 	}
+	r.pair(&in, &pairs, &beside, cover)
 	return nil
+}
+
+// ofData says that a group shares out the batch: replicas, pieces of a context, and the replicas of experts.
+func ofData(g parallel.Dim) bool {
+	return g == parallel.DP || g == parallel.CP || g == parallel.ExpertDP
 }
 
 func join(a, b Result) Result {

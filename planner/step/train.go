@@ -15,6 +15,8 @@ type TrainInput struct {
 	Serial bool
 	// HostOp is the time in which the host starts one operation; 0 = no limit, as with CUDA graphs.
 	HostOp units.Duration
+	// Blocking says that the host waits for each operation before it starts the next (CUDA_LAUNCH_BLOCKING=1).
+	Blocking bool
 	// Limit ends a brief step early: what would take longer is not priced to its end, and comes out at least as long. 0 = none.
 	Limit   units.Duration
 	Formats model.Training
@@ -34,6 +36,7 @@ func Train(in TrainInput) (Result, error) {
 	if in.Scratch == nil {
 		in.Scratch = new(Scratch)
 	}
+	in.serial = in.Serial
 	if in.Brief && in.Limit > 0 {
 		in.stopAt = in.Limit / units.Duration(max(1, in.MicroBatches))
 	}
@@ -42,7 +45,7 @@ func Train(in TrainInput) (Result, error) {
 		return Result{}, err
 	}
 	for i := range all {
-		all[i].waitForHost(in.HostOp)
+		all[i].waitForHost(in.HostOp, in.Blocking)
 	}
 	pace := slowest(all)
 	m := float64(in.MicroBatches)
@@ -58,6 +61,9 @@ func Train(in TrainInput) (Result, error) {
 		}
 		bubble := sum.Add(pace.Band.Scale(-1)).Scale(1 / float64(max(1, st.Interleave)))
 		out.add(Part{Name: "pipeline bubble", Kind: "bubble", Band: bubble})
+		if in.hopsBeside() {
+			out.fill(all, &st)
+		}
 	}
 	if in.Brief && in.Limit > 0 && out.Time > in.Limit {
 		out.Parts, out.Comms = nil, nil
@@ -66,6 +72,7 @@ func Train(in TrainInput) (Result, error) {
 	if err := tail(in, &out, pace.Band); err != nil {
 		return Result{}, err
 	}
+	out.widen(spreadOf(in.Spec, in.Serial))
 	if in.Brief {
 		out.Parts, out.Comms = nil, nil
 		return out, nil
