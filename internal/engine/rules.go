@@ -11,10 +11,12 @@ import (
 
 // Facts are what the rules of an engine need of a model and a workload; 0 = not known, and rules on it are not checked.
 type Facts struct {
-	Layers, Heads, KVHeads int // KVHeads: of the layer with the fewest; 0 for latent attention
-	Experts                int // routed, of the layer with the fewest; 0 = dense
-	GlobalBatch, SeqLen    int // training
-	Training               bool
+	Layers, Heads, KVHeads int  // KVHeads: of the layer with the fewest; 0 for latent attention
+	Experts                int  // routed, of the layer with the fewest; 0 = dense
+	StateHeads             int  // of Mamba-2 layers, the fewest; 0 = none
+	StateGroups            int  // of Mamba-2 layers: groups of B and C, the fewest; 0 = none
+	GlobalBatch, SeqLen    int  // training
+	Training, Serving      bool // what the task is; neither = not known
 	Decode                 bool // an instance that only decodes: its caches come from another one
 }
 
@@ -39,10 +41,10 @@ type rule struct {
 
 // rules of each engine, in the order they are checked.
 var rules = map[string][]rule{
-	"vllm":     {headsByTP("vllm/config/model.py verify_with_parallel_config"), kvHeads("vllm/model_executor/models/llama.py LlamaAttention"), vllmExperts, vllmDecode, noTraining},
-	"sglang":   {headsByTP("sglang/srt/layers/dp_attention.py, attention tp = tp / dp"), kvHeads("sglang/srt/models/llama.py LlamaAttention"), sglangDP, sglangExperts, expertsByEP("sglang/srt/server_args.py ep_size"), noTraining},
-	"trtllm":   {headsByTP("tensorrt_llm/models/modeling_utils.py PretrainedConfig"), kvHeads("tensorrt_llm/_torch/modules/attention.py"), trtAttentionDP, trtExperts, expertsByEP("tensorrt_llm/_torch/modules/fused_moe/interface.py"), noTraining},
-	"megatron": {headsByTP("megatron/core/transformer/transformer_config.py"), kvHeads("megatron/core/transformer/transformer_config.py num_query_groups"), expertsByEP("megatron/core/transformer/transformer_config.py num_moe_experts"), megatronWorld, megatronSP, megatronBatch, megatronLayers, megatronInterleave, megatronMicro, megatronCP},
+	"vllm":     {headsByTP("vllm/config/model.py verify_with_parallel_config"), kvHeads("vllm/model_executor/models/llama.py LlamaAttention"), singleState("vllm/model_executor/layers/mamba/mamba_mixer2.py"), vllmExperts, vllmDecode, noTraining},
+	"sglang":   {headsByTP("sglang/srt/layers/dp_attention.py, attention tp = tp / dp"), kvHeads("sglang/srt/models/llama.py LlamaAttention"), singleState("sglang/srt/layers/attention/mamba/mamba_mixer2.py"), sglangDP, sglangExperts, expertsByEP("sglang/srt/layers/moe/fused_moe_triton/layer.py FusedMoE"), noTraining},
+	"trtllm":   {headsByTP("tensorrt_llm/models/modeling_utils.py PretrainedConfig"), kvHeads("tensorrt_llm/_torch/modules/attention.py"), trtState, trtAttentionDP, trtExperts, expertsByEP("tensorrt_llm/_torch/modules/fused_moe/interface.py"), noTraining},
+	"megatron": {headsByTP("megatron/core/transformer/transformer_config.py"), megatronGroups, megatronState, expertsByEP("megatron/core/transformer/transformer_config.py num_moe_experts"), megatronWorld, megatronSP, megatronSequence, megatronBatch, megatronLayers, megatronInterleave, megatronMicro, megatronCP, trainingOnly},
 }
 
 func headsByTP(source string) rule {
@@ -62,6 +64,24 @@ func kvHeads(source string) rule {
 		return fmt.Sprintf("%d KV heads and tp %d: one must divide the other", f.KVHeads, st.TP)
 	}}
 }
+
+// singleState: groups of Mamba-2 layers are divided, or a single one is copied to every rank.
+func singleState(source string) rule {
+	return rule{name: "state groups and tp", source: source, broken: func(st parallel.Strategy, f Facts) string {
+		if f.StateGroups < 2 || f.StateGroups%st.TP == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d groups of the Mamba-2 layers are not a multiple of tp %d (only a single group is copied)", f.StateGroups, st.TP)
+	}}
+}
+
+// trtState: groups of Mamba-2 layers are divided and never copied.
+var trtState = rule{name: "state groups % tp", source: "tensorrt_llm/_torch/modules/mamba/mamba2_mixer.py", broken: func(st parallel.Strategy, f Facts) string {
+	if f.StateGroups == 0 || f.StateGroups%st.TP == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d groups of the Mamba-2 layers are not a multiple of tp %d", f.StateGroups, st.TP)
+}}
 
 func expertsByEP(source string) rule {
 	return rule{name: "experts % ep", source: source, broken: func(st parallel.Strategy, f Facts) string {
@@ -131,74 +151,6 @@ var trtExperts = rule{name: "moe_tp x moe_ep = tp", source: "tensorrt_llm/mappin
 		return ""
 	}
 	return fmt.Sprintf("expert-tp %d x ep %d is not the %d ranks of the instance", st.ExpertTP, st.EP, st.TP)
-}}
-
-var megatronWorld = rule{name: "world % (expert-tp x ep x pp)", source: "megatron/core/parallel_state.py initialize_model_parallel", broken: func(st parallel.Strategy, _ Facts) string {
-	if st.StageRanks()%(st.EP*st.ExpertTP) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d ranks of a stage are not a multiple of expert-tp %d x ep %d", st.StageRanks(), st.ExpertTP, st.EP)
-}}
-
-var megatronSP = rule{name: "ep and tp need sequence parallelism", source: "megatron/training/arguments.py validate_args", broken: func(st parallel.Strategy, f Facts) string {
-	if !f.Training || f.Experts == 0 || st.EP == 1 || st.TP == 1 || st.SequenceParallel {
-		return ""
-	}
-	return fmt.Sprintf("ep %d with tp %d needs --sequence-parallel", st.EP, st.TP)
-}}
-
-var megatronBatch = rule{name: "global batch % (micro-batch x dp)", source: "megatron/core/num_microbatches_calculator.py", broken: func(st parallel.Strategy, f Facts) string {
-	n := max(st.MicroBatch, 1) * st.DP
-	if f.GlobalBatch == 0 || f.GlobalBatch%n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("global batch %d is not a multiple of micro-batch %d x dp %d", f.GlobalBatch, max(st.MicroBatch, 1), st.DP)
-}}
-
-// megatronLayers: stages are equal; embedding and loss may count as a layer each. From 0.13 on
-// --pipeline-model-parallel-layout takes any split.
-var megatronLayers = rule{name: "layers % (pp x virtual stages)", before: "0.13", source: "megatron/core/transformer/transformer_block.py get_num_layers_to_build", broken: func(st parallel.Strategy, f Facts) string {
-	n := st.PP * max(st.Interleave, 1)
-	layers := f.Layers
-	for _, end := range []int{st.FirstStage, st.LastStage} { // --decoder-first-pipeline-num-layers and -last-
-		if end > 0 && n > 1 {
-			layers, n = layers-end, n-1
-		}
-	}
-	if layers != f.Layers {
-		if f.Layers == 0 || layers%n == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%d layers beside the first and last stage are not a multiple of %d pieces", layers, n)
-	}
-	if f.Layers == 0 || n == 1 || f.Layers%n == 0 || (f.Layers+1)%n == 0 || (f.Layers+2)%n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d layers (or 1 or 2 more with embedding and loss) are not a multiple of %d pieces", f.Layers, n)
-}}
-
-var megatronInterleave = rule{name: "virtual stages need a pipeline", source: "megatron/training/arguments.py validate_args", broken: func(st parallel.Strategy, f Facts) string {
-	if !f.Training || st.Interleave <= 1 || st.PP > 1 {
-		return ""
-	}
-	return fmt.Sprintf("%d virtual stages with pp 1", st.Interleave)
-}}
-
-var megatronMicro = rule{name: "micro-batches >= pp when interleaved", source: "megatron/core/pipeline_parallel/schedules.py forward_backward_pipelining_with_interleaving", broken: func(st parallel.Strategy, f Facts) string {
-	if !f.Training || st.Interleave <= 1 || f.GlobalBatch == 0 {
-		return ""
-	}
-	if m := f.GlobalBatch / (max(st.MicroBatch, 1) * st.DP); m < st.PP {
-		return fmt.Sprintf("%d micro-batches are fewer than %d stages", m, st.PP)
-	}
-	return ""
-}}
-
-var megatronCP = rule{name: "sequence % (2 x cp)", source: "megatron/core/utils.py get_batch_on_this_cp_rank", broken: func(st parallel.Strategy, f Facts) string {
-	if f.SeqLen == 0 || st.CP == 1 || f.SeqLen%(2*st.CP) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("sequence length %d is not a multiple of 2 x cp %d", f.SeqLen, st.CP)
 }}
 
 // Find returns the engine of a target such as "vllm" or "vllm@0.24". Without a version the newest rules hold.
@@ -284,6 +236,20 @@ func parseVersion(s string) ([]int, bool) {
 		}
 	}
 	return out, len(out) > 0
+}
+
+// IsVersion says whether a text is a version by numbers, such as "0.24" or "1.2.0rc6".
+func IsVersion(s string) bool {
+	_, ok := parseVersion(s)
+	return ok
+}
+
+// SameMajor says whether two versions share their first number: before 1.0 the interfaces of an engine move with the second
+// one, but its kernels change slowly.
+func SameMajor(a, b string) bool {
+	x, okA := parseVersion(a)
+	y, okB := parseVersion(b)
+	return okA && okB && x[0] == y[0]
 }
 
 // older compares versions; missing parts count as 0.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -66,6 +67,18 @@ func TestEveryRuleRejectsWhatTheEngineCannotRun(t *testing.T) {
 		{"too few micro-batches to interleave", "megatron", st{PP: 8, Interleave: 2, MicroBatch: 1}, training(llama, 4, 4096), "micro-batches >= pp when interleaved"},
 		{"an odd sequence over cp 4", "megatron", st{CP: 4, MicroBatch: 1}, training(llama, 64, 4100), "sequence % (2 x cp)"},
 		{"ep 3 of 8 ranks", "megatron", st{DP: 8, EP: 3}, training(Facts{Experts: 9}, 64, 4096), "world % (expert-tp x ep x pp)"},
+		{"8 KV heads are not copied", "megatron", st{TP: 16, MicroBatch: 1, SequenceParallel: true}, training(llama, 64, 4096), "kv heads % tp"},
+		{"8 KV heads copied by an engine", "sglang", st{TP: 16}, llama, ""},
+		{"a sequence that tp does not divide", "megatron", st{TP: 8, MicroBatch: 1, SequenceParallel: true}, training(llama, 64, 4100), "sequence % (tp x cp)"},
+		{"8 state groups over 16", "megatron", st{TP: 16, MicroBatch: 1, SequenceParallel: true}, training(Facts{Heads: 32, StateHeads: 128, StateGroups: 8}, 64, 4096), "state groups and tp x cp"},
+		{"one state group a rank, copied over cp 4", "megatron", st{TP: 8, CP: 4, MicroBatch: 1, SequenceParallel: true}, training(Facts{Heads: 32, StateHeads: 128, StateGroups: 8}, 64, 4096), ""},
+		{"3 state groups a rank over cp 2", "megatron", st{TP: 4, CP: 2, MicroBatch: 1, SequenceParallel: true}, training(Facts{Heads: 32, StateHeads: 96, StateGroups: 12}, 64, 4096), "state groups and tp x cp"},
+		{"4 state groups over 8", "vllm", st{TP: 8}, Facts{Heads: 32, KVHeads: 8, StateHeads: 64, StateGroups: 4}, "state groups and tp"},
+		{"one state group over 8", "vllm", st{TP: 8}, Facts{Heads: 32, KVHeads: 8, StateHeads: 64, StateGroups: 1}, ""},
+		{"one state group over 8, copied", "sglang", st{TP: 8}, Facts{Heads: 32, KVHeads: 8, StateHeads: 64, StateGroups: 1}, ""},
+		{"8 state groups over 16, copied", "sglang", st{TP: 16}, Facts{Heads: 32, KVHeads: 8, StateHeads: 64, StateGroups: 8}, "state groups and tp"},
+		{"one state group over 8, not copied", "trtllm", st{TP: 8}, Facts{Heads: 32, KVHeads: 8, StateHeads: 64, StateGroups: 1}, "state groups % tp"},
+		{"serving", "megatron", st{TP: 8}, Facts{Heads: 64, KVHeads: 8, Serving: true}, "training only"},
 		{"100 experts over 8", "megatron", st{DP: 8, EP: 8}, training(Facts{Experts: 100}, 64, 4096), "experts % ep"},
 		{"no rules of its own", "torchrun", st{TP: 3, CP: 5}, llama, ""},
 	} {
@@ -126,5 +139,20 @@ func TestOrdersThatEnginesProduce(t *testing.T) {
 	}
 	if !anywhere.Permits(dpfirst, st) {
 		t.Error("mpi places every rank")
+	}
+}
+
+// Every rule is in the document that users read.
+func TestRulesAreDocumented(t *testing.T) {
+	data, err := os.ReadFile("../../docs/engine-rules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, list := range rules {
+		for _, r := range list {
+			if !strings.Contains(string(data), "`"+r.name+"`") {
+				t.Errorf("docs/engine-rules.md: the rule %q of %s is missing", r.name, name)
+			}
+		}
 	}
 }
