@@ -49,6 +49,9 @@ func (l *Layout) Check() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	if err := l.Inputs.Use.check(); err != nil {
+		errs = append(errs, err)
+	}
 	st := l.Strategy.Parallel()
 	if err := st.Check(); err != nil {
 		return err

@@ -44,6 +44,8 @@ type Inputs struct {
 	Cost     string   `yaml:"cost" json:"cost"` // "calibrated" or "textbook"
 	// Kernels is whose all-reduce was priced inside a node: a library and version such as vllm@0.19.0; empty and "nccl": NCCL's.
 	Kernels string `yaml:"kernels,omitempty" json:"kernels,omitempty"`
+	// Use is the part of the cluster that the plan was allowed; nil = all.
+	Use *Use `yaml:"use,omitempty" json:"use,omitempty"`
 }
 
 // Source is a name and the SHA-256 of the bytes that were read.
@@ -69,6 +71,7 @@ type Strategy struct {
 	Recompute        string         `yaml:"recompute,omitempty" json:"recompute,omitempty"`
 	MicroBatch       int            `yaml:"microBatch,omitempty" json:"microBatch,omitempty"`
 	RecomputeLayers  int            `yaml:"recomputeLayers,omitempty" json:"recomputeLayers,omitempty"` // of each virtual stage; 0 = all
+	OffloadLayers    int            `yaml:"offloadLayers,omitempty" json:"offloadLayers,omitempty"`     // whose kept results wait in host memory; 0 = none
 	FirstStage       int            `yaml:"firstStage,omitempty" json:"firstStage,omitempty"`           // layers of the first virtual stage; 0 = as the others
 	LastStage        int            `yaml:"lastStage,omitempty" json:"lastStage,omitempty"`             // layers of the last virtual stage; 0 = as the others
 }
@@ -83,7 +86,7 @@ func Of(s parallel.Strategy) Strategy {
 		RedundantExperts: s.RedundantExperts,
 		Order:            s.Order, Interleave: s.Interleave, SequenceParallel: s.SequenceParallel, ZeRO: s.ZeRO,
 		Recompute: s.Recompute, MicroBatch: s.MicroBatch,
-		RecomputeLayers: s.RecomputeLayers, FirstStage: s.FirstStage, LastStage: s.LastStage,
+		RecomputeLayers: s.RecomputeLayers, OffloadLayers: s.OffloadLayers, FirstStage: s.FirstStage, LastStage: s.LastStage,
 	}
 }
 
@@ -93,7 +96,7 @@ func (s Strategy) Parallel() parallel.Strategy {
 		TP: s.TP, PP: s.PP, DP: s.DP, CP: s.CP, EP: s.EP, ExpertTP: s.ExpertTP, Order: s.Order,
 		RedundantExperts: s.RedundantExperts, Interleave: s.Interleave, SequenceParallel: s.SequenceParallel, ZeRO: s.ZeRO,
 		Recompute: s.Recompute, MicroBatch: s.MicroBatch,
-		RecomputeLayers: s.RecomputeLayers, FirstStage: s.FirstStage, LastStage: s.LastStage,
+		RecomputeLayers: s.RecomputeLayers, OffloadLayers: s.OffloadLayers, FirstStage: s.FirstStage, LastStage: s.LastStage,
 	}.Normalize()
 }
 
@@ -114,6 +117,9 @@ type Workload struct {
 	Chunk       int     `yaml:"chunk,omitempty" json:"chunk,omitempty"`     // serving: tokens that a step may carry on one replica; 0 = the engine's default
 	Overlap     bool    `yaml:"overlap,omitempty" json:"overlap,omitempty"` // serving: a step over experts runs as two batches that hide each other's exchange
 	Eager       bool    `yaml:"eager,omitempty" json:"eager,omitempty"`     // serving: decode without CUDA graphs
+	LoRA        int     `yaml:"lora,omitempty" json:"lora,omitempty"`       // training: rank of adapters beside frozen weights; 0 = every weight is trained
+	// LoRATargets are the layers with adapters: linear, attention or qkv; empty = linear.
+	LoRATargets string `yaml:"loraTargets,omitempty" json:"loraTargets,omitempty"`
 }
 
 // Rank is one process and its GPU.

@@ -12,7 +12,8 @@ import (
 )
 
 // ideal prices every collective as if its group alone could choose its GPUs: the group of its size that spans the fewest
-// NVLink domains, alone on its links. No seating of all groups together can be cheaper, so a step priced this way is a
+// NVLink domains, alone on its links; where domains do not hold as many such groups as there are, the best spot that is left for
+// the last one (spotsFor). No seating of all groups together can be cheaper, so a step priced this way is a
 // lower bound of every seating of the strategy.
 //
 // The group is sought among the machine's best spots: for each size, blocks of neighbours inside each distinct kind of
@@ -23,13 +24,17 @@ type ideal struct {
 	spots map[int][][]topology.GPUID // by group size
 	cache map[idealKey]collective.Estimate
 	parts [][]topology.GPUID // see units
+	kinds [][]topology.GPUID // see unlike
+	apart [][]topology.GPUID // units of which none lies in another
+
+	counted map[spotKey]counted
+	levels  []int // see lastLevel
 }
 
 type idealKey struct {
-	op    parallel.Op
-	bytes int64
-	dtype string
-	size  int
+	priceKey
+	size   int
+	groups int // where their number makes the worst one dearer, see spotsFor
 }
 
 func newIdeal(s *search) *ideal {
@@ -43,12 +48,19 @@ func (i *ideal) comm(st parallel.Strategy) step.Comm {
 		if op.Group == parallel.PP || op.Op == parallel.SendRecv {
 			n = 2
 		}
-		k := idealKey{op.Op, int64(op.Bytes), op.DType, n}
+		k := idealKey{priceKey: keyOfPrice(&op), size: n}
+		k.hop = 0
+		spots := i.at(n)
+		if n == st.Size(op.Group) && op.Group != parallel.PP && op.Op != parallel.SendRecv {
+			if c := i.spotsFor(n, groupsOf(&st, op.Group)); c.tight {
+				spots, k.groups = c.spots, groupsOf(&st, op.Group)
+			}
+		}
 		if e, ok := i.cache[k]; ok {
 			return e, nil
 		}
 		var best collective.Estimate
-		for j, spot := range i.at(n) {
+		for j, spot := range spots {
 			e, err := i.s.Pricer.Price(collective.Request{Op: op.Op, Bytes: wireBytes(i.s.Cluster, spot, &op), DType: op.DType, Launch: graphLaunch, Members: spot})
 			if err != nil {
 				return e, err
@@ -80,7 +92,7 @@ func (i *ideal) at(n int) [][]topology.GPUID {
 			spots = append(spots, ids)
 		}
 	}
-	for _, d := range lists {
+	for _, d := range i.unlike(lists) {
 		if len(d) < n {
 			break
 		}
@@ -88,9 +100,14 @@ func (i *ideal) at(n int) [][]topology.GPUID {
 	}
 	if len(spots) == 0 { // no domain holds the group: the largest together, and whole equal shares of them
 		var all []topology.GPUID
-		lists = disjoint(lists)
+		if i.apart == nil {
+			i.apart = disjoint(lists)
+		}
+		lists = i.apart
 		for _, d := range lists {
-			all = append(all, d...)
+			if all = append(all, d...); len(all) >= n {
+				break
+			}
 		}
 		add(all[:n])
 		if k := slices.IndexFunc(lists, func(d []topology.GPUID) bool { return len(d) < len(lists[0]) }); k != 0 {
@@ -99,6 +116,27 @@ func (i *ideal) at(n int) [][]topology.GPUID {
 	}
 	i.spots[n] = spots
 	return spots
+}
+
+// unlike leaves one of the units that look the same: their subsets do too.
+func (i *ideal) unlike(lists [][]topology.GPUID) [][]topology.GPUID {
+	if i.kinds != nil {
+		return i.kinds
+	}
+	seen := map[uint64]bool{}
+	i.kinds = [][]topology.GPUID{}
+	var ranks []int
+	for _, d := range lists {
+		ranks = ranks[:0]
+		for _, id := range d {
+			ranks = append(ranks, int(i.s.base.rankOf[id]))
+		}
+		if sig := i.s.base.signature(ranks); !seen[sig] {
+			seen[sig] = true
+			i.kinds = append(i.kinds, d)
+		}
+	}
+	return i.kinds
 }
 
 // units lists the parts of the machine that a group would rather not leave: NVLink domains, and nodes that hold several

@@ -31,14 +31,32 @@ type kindComm struct {
 	members  [][]topology.GPUID
 	siblings [][][]topology.GPUID
 	prices   map[priceKey]collective.Estimate
-	hops     [][]int // pipelines: the members that cross each boundary between stages, by their place
+	hops     [][]int                                // pipelines: the members that cross each boundary between stages, by their place
+	crossed  map[transferKey][]*collective.Estimate // pipelines: the price of a transfer by the place of its members
+	paired   *kindComm                              // see pairs
 }
 
+// priceKey is everything that the price of a collective on the groups of a kind depends on.
 type priceKey struct {
-	op    parallel.Op
+	op       parallel.Op
+	bytes    units.Bytes
+	dtype    string
+	hop      int
+	exchange model.Exchange // whose merged copies wireBytes counts; zero without
+}
+
+func keyOfPrice(op *model.CollectiveOp) priceKey {
+	k := priceKey{op: op.Op, bytes: op.Bytes, dtype: op.DType, hop: op.Hop}
+	if op.Exchange != nil && op.Exchange.Merged {
+		k.exchange = *op.Exchange
+	}
+	return k
+}
+
+// transferKey is a transfer between stages, whichever boundary it crosses.
+type transferKey struct {
 	bytes units.Bytes
 	dtype string
-	hop   int
 }
 
 // newComm prepares a seating for pricing; groups are worked out when a kind is first asked for.
@@ -49,7 +67,7 @@ func newComm(s *seating, p collective.Pricer, launch collective.Launch, st paral
 // price is the step.Comm of this seating.
 func (m *comm) price(op model.CollectiveOp) (collective.Estimate, error) {
 	kc := m.groups(&op)
-	k := priceKey{op.Op, op.Bytes, op.DType, op.Hop}
+	k := keyOfPrice(&op)
 	if e, ok := kc.prices[k]; ok {
 		return e, nil
 	}
@@ -60,13 +78,11 @@ func (m *comm) price(op model.CollectiveOp) (collective.Estimate, error) {
 		kc = kc.pairs()
 	}
 	var worst collective.Estimate
-	for i, l := range kc.members {
+	for i := range kc.members {
 		if !kc.crosses(op.Hop, i) {
 			continue
 		}
-		e, err := m.pricer.Price(collective.Request{
-			Op: op.Op, Bytes: wireBytes(m.seats.c, l, &op), DType: op.DType, Launch: m.launch, Members: l, Siblings: kc.siblings[i],
-		})
+		e, err := m.priceOn(kc, i, &op)
 		if err != nil {
 			return collective.Estimate{}, err
 		}
@@ -79,6 +95,32 @@ func (m *comm) price(op model.CollectiveOp) (collective.Estimate, error) {
 	}
 	kc.prices[k] = worst
 	return worst, nil
+}
+
+// priceOn prices a collective on the i-th members. Those of a transfer between stages are remembered: neighbouring stages cross
+// many boundaries on members that look the same.
+func (m *comm) priceOn(kc *kindComm, i int, op *model.CollectiveOp) (collective.Estimate, error) {
+	var known []*collective.Estimate
+	if kc.hops != nil {
+		k := transferKey{op.Bytes, op.DType}
+		if known = kc.crossed[k]; known == nil {
+			if kc.crossed == nil {
+				kc.crossed = map[transferKey][]*collective.Estimate{}
+			}
+			known = make([]*collective.Estimate, len(kc.members))
+			kc.crossed[k] = known
+		}
+		if e := known[i]; e != nil {
+			return *e, nil
+		}
+	}
+	e, err := m.pricer.Price(collective.Request{
+		Op: op.Op, Bytes: wireBytes(m.seats.c, kc.members[i], op), DType: op.DType, Launch: m.launch, Members: kc.members[i], Siblings: kc.siblings[i],
+	})
+	if err == nil && known != nil {
+		known[i] = &e
+	}
+	return e, err
 }
 
 // groups returns the groups that a collective runs on.
@@ -104,7 +146,11 @@ func (k *kindComm) crosses(hop, i int) bool {
 
 // pairs are the neighbours inside the groups of a kind, which pass something on from rank to rank.
 func (k *kindComm) pairs() *kindComm {
+	if k.paired != nil {
+		return k.paired
+	}
 	out := &kindComm{}
+	k.paired = out
 	for i, l := range k.members {
 		for a := range len(l) - 1 {
 			out.members = append(out.members, l[a:a+2])

@@ -10,6 +10,7 @@ import (
 	"rankmap/internal/parallel"
 	"rankmap/internal/units"
 	"rankmap/layout"
+	"rankmap/model"
 	"rankmap/planner/step"
 	"rankmap/topology"
 )
@@ -125,9 +126,7 @@ func (d *groupWriter) group(ranks []int, concurrent int) (layout.Group, error) {
 	g := layout.Group{Kind: d.kind, Members: ranks, Concurrent: concurrent}
 	g.Domain, g.Path, g.Slowest = describe(d.r.Cluster, shape)
 	for _, u := range d.used {
-		e, err := d.r.Pricer.Price(collective.Request{
-			Op: u.used.Op.Op, Bytes: wireBytes(d.r.Cluster, members, &u.used.Op), DType: u.used.Op.DType, Launch: graphLaunch, Members: members, Siblings: siblings,
-		})
+		e, err := d.price(&u.used.Op, members, siblings)
 		if err != nil {
 			return layout.Group{}, err
 		}
@@ -136,6 +135,29 @@ func (d *groupWriter) group(ranks []int, concurrent int) (layout.Group, error) {
 	}
 	d.like[sig] = &g
 	return g, nil
+}
+
+// price is the time of a collective on a group. What passes from rank to rank inside a larger group takes as long as its
+// slowest neighbours do.
+func (d *groupWriter) price(op *model.CollectiveOp, members []topology.GPUID, siblings [][]topology.GPUID) (collective.Estimate, error) {
+	r := collective.Request{Op: op.Op, Bytes: wireBytes(d.r.Cluster, members, op), DType: op.DType, Launch: graphLaunch, Members: members, Siblings: siblings}
+	if op.Op != parallel.SendRecv || len(members) == 2 {
+		return d.r.Pricer.Price(r)
+	}
+	group := kindComm{members: [][]topology.GPUID{members}, siblings: [][][]topology.GPUID{siblings}}
+	pairs := group.pairs()
+	var worst collective.Estimate
+	for i, pair := range pairs.members {
+		r.Members, r.Siblings, r.Bytes = pair, pairs.siblings[i], wireBytes(d.r.Cluster, pair, op)
+		e, err := d.r.Pricer.Price(r)
+		if err != nil {
+			return worst, err
+		}
+		if e.Time >= worst.Time {
+			worst = e
+		}
+	}
+	return worst, nil
 }
 
 type phaseUsed struct {
@@ -220,8 +242,10 @@ func limitText(c *topology.Cluster, l topology.Limit) string {
 		return name
 	}
 	node, _ := c.Node(c.NodeOf(l.GPU))
-	name = strings.TrimPrefix(strings.TrimPrefix(name, node.Name), " ")
-	return strings.TrimPrefix(strings.ReplaceAll(name, node.Name+"/", "GPU "), "/")
+	if rest, gpu := strings.CutPrefix(name, node.Name+"/"); gpu { // "node0/0 to node0/1 NVLink 100 GB/s"
+		return "GPU " + strings.Replace(rest, " to "+node.Name+"/", " to GPU ", 1)
+	}
+	return strings.TrimPrefix(name, node.Name+" ")
 }
 
 func predicted(o *Outcome) layout.Predicted {

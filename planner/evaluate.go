@@ -34,16 +34,13 @@ func (s *search) evaluate(st parallel.Strategy, price step.Comm, b int, brief bo
 	s.counts.Priced++
 	o := &Outcome{Strategy: st, GPUs: st.World(), Batch: b, Replica: replicaBatch(st, b)}
 	forward := func(w model.Work) (step.Result, error) {
-		e := s.scheduler()
+		e := s.host(st)
 		return step.Forward(step.Input{
 			Spec: s.spec(st), Strategy: st, Work: w, Kernel: s.kernel(w.Phase), Comm: price, Brief: brief, Scratch: &s.scratch,
-			Overhead: e.Step * units.Duration(st.PP), Halves: e.Halves,
+			Overhead: e.Step * units.Duration(st.PP), Launch: e.HostBound(w.Phase == model.Decode), Halves: e.Halves,
 		})
 	}
-	gpus := float64(s.Cluster.NumGPUs())
-	if s.GPUs > 0 {
-		gpus = float64(s.GPUs)
-	}
+	gpus := float64(s.counted())
 	var err error
 	switch Task(s.Workload.Task) {
 	case TrainStep:
@@ -73,16 +70,14 @@ func (s *search) evaluate(st parallel.Strategy, price step.Comm, b int, brief bo
 		if o.Step, err = forward(s.work(st, model.Decode, b)); err != nil {
 			return nil, err
 		}
-		if !brief {
-			pre, err := forward(s.work(st, model.Prefill, 1))
-			if err != nil {
-				return nil, err
-			}
-			o.Prefill = &pre
-		}
 		v, err := s.serve(st, price, b)
 		if err != nil {
 			return nil, err
+		}
+		if !brief {
+			if o.Prefill, err = s.prefillStep(st, price, v.Chunks); err != nil {
+				return nil, err
+			}
 		}
 		o.Service = &v
 		o.TPOT, o.TTFT = v.TPOT, v.TTFT
@@ -98,6 +93,17 @@ func (s *search) evaluate(st parallel.Strategy, price step.Comm, b int, brief bo
 	}
 	o.Memory = s.memory(st, b)
 	return o, nil
+}
+
+// counted is how many GPUs per-GPU figures count: those of the cluster, or as many as the request may use.
+func (s *search) counted() int {
+	switch {
+	case s.GPUs > 0:
+		return s.GPUs
+	case s.Budget > 0:
+		return min(s.Budget, s.Cluster.NumGPUs())
+	}
+	return s.Cluster.NumGPUs()
 }
 
 // memory is the use of the fullest GPU with b sequences at full length.

@@ -40,9 +40,15 @@ func (s *search) explain(p *Plan) []string {
 	}
 	out = append(out, s.explainTraining(b)...)
 	out = append(out, explainLaunchers(p)...)
-	out = append(out, fmt.Sprintf("searched %d strategies (%d broke a rule of the model, %d did not fit memory, %d missed a limit), %d priced steps, %d more ruled out by their kernels alone",
-		s.counts.Strategies, s.counts.ByRule, s.counts.ByMemory, s.counts.ByLimit, s.counts.Priced, s.counts.Bounded))
-	return out
+	return append(out, s.counts.text())
+}
+
+// searched heads the sentence that counts what was searched.
+const searched = "searched "
+
+func (c Counts) text() string {
+	return fmt.Sprintf(searched+"%d strategies (%d broke a rule of the model, %d did not fit memory, %d missed a limit), %d priced steps, %d more ruled out by their kernels alone",
+		c.Strategies, c.ByRule, c.ByMemory, c.ByLimit, c.Priced, c.Bounded)
 }
 
 type kindSum struct {

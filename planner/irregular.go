@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"rankmap/internal/parallel"
@@ -16,25 +17,36 @@ import (
 func (s *search) seatingsFor(st parallel.Strategy) []*seating {
 	n := st.World()
 	plain := s.seating(n)
-	if plain.period < plain.n {
+	switch t := s.trimmedSeating(n); {
+	case t != nil && plain.period < plain.n:
+		return []*seating{plain, t}
+	case t != nil:
+		return []*seating{t}
+	case plain.period < plain.n:
 		return []*seating{plain}
 	}
 	out := []*seating{plain}
 	for _, block := range blocks(st) {
-		key := packKey{n, block}
-		p, ok := s.packed[key]
-		if !ok {
-			p = s.base.pack(block).take(n)
-			if s.packed == nil {
-				s.packed = map[packKey]*seating{}
-			}
-			s.packed[key] = p
-		}
+		p := s.pack(n, block)
 		if !slices.ContainsFunc(out, func(o *seating) bool { return slices.Equal(o.gpus[:n], p.gpus[:n]) }) {
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// pack is the packed list for n ranks in blocks.
+func (s *search) pack(n, block int) *seating {
+	key := packKey{n, block}
+	p, ok := s.packed[key]
+	if !ok {
+		p = s.base.pack(block).take(n)
+		if s.packed == nil {
+			s.packed = map[packKey]*seating{}
+		}
+		s.packed[key] = p
+	}
+	return p
 }
 
 type packKey struct{ n, block int }
@@ -87,7 +99,7 @@ const (
 // needsImproving says whether seats beyond dimension orders can matter: the machine does not repeat, or GPUs of one domain
 // are not all alike to each other.
 func (s *search) needsImproving(n int) bool {
-	if s.seating(n).period == n && n < s.Cluster.NumGPUs() || s.seating(n).period == n && s.Cluster.NumNodes() > 1 {
+	if s.seating(n).period == n && (n < s.Cluster.NumGPUs() || s.Cluster.NumNodes() > 1) && s.trimmedSeating(n) == nil {
 		return true
 	}
 	for i := range s.Cluster.Classes {
@@ -111,7 +123,7 @@ func (s *search) improve(o *Outcome) (*Outcome, error) {
 		return s.exhaust(o)
 	}
 	cur := o
-	for budget := min(swapBudget, (seatBudget-s.swapped)/o.GPUs); budget > 0; {
+	for budget := min(swapBudget, (seatBudget-s.swapped)/o.GPUs); budget > 0 && !s.cancelled(); {
 		better, used, err := s.bestSwap(cur, budget)
 		if err != nil {
 			return nil, err
@@ -132,7 +144,7 @@ func (s *search) bestSwap(o *Outcome, budget int) (*Outcome, int, error) {
 	gpus := o.seats.gpus
 	for i := range n {
 		for j := i + 1; j < len(gpus); j++ {
-			if used >= budget {
+			if used >= budget || s.cancelled() {
 				return nil, used, nil
 			}
 			if s.alike(gpus[i], gpus[j]) {
@@ -184,17 +196,77 @@ func (s *seating) swapped(i, j int) *seating {
 	return &t
 }
 
-// exhaust tries every seating of an outcome that is not a relabelling of one tried before: permuting the values of tp, of
-// cp or of dp renames ranks and changes no group.
+// exhaust tries every seating of an outcome that is not a relabelling of one tried before: permuting the values of tp or of dp
+// renames ranks and changes no group.
+//
+// The variant of a training split that is best on the seats that it was priced on need not be on better ones: each whose bound is
+// below the best found gets every seating.
 func (s *search) exhaust(o *Outcome) (*Outcome, error) {
-	st := o.Strategy
-	st.Order = parallel.DefaultOrder
 	best := o
+	for _, v := range s.variants(o) {
+		if v.bound >= best.score {
+			continue
+		}
+		for _, order := range cuts(v.st) {
+			v.st.Order = order
+			var err error
+			if best, err = s.everySeat(v.st, o, best); err != nil {
+				return best, err
+			}
+		}
+	}
+	return best, nil
+}
+
+// variants are the ways to run an outcome's split that fit memory, its own first; bounds are scores.
+func (s *search) variants(o *Outcome) []trainOption {
+	out := []trainOption{{st: o.Strategy, bound: math.Inf(-1)}}
+	if s.Workload.Task != string(TrainStep) {
+		return out
+	}
+	st := o.Strategy
+	st.FirstStage, st.LastStage = 0, 0
+	fit, _, _ := s.trainOptions(st)
+	for _, v := range fit {
+		var err error
+		if v.bound, err = s.trainBound(v.st); err == nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// cuts lists the dimension orders in which experts cut the ranks of a stage otherwise. All orders of a dense model, and where pp
+// stands, are seatings of each other.
+func cuts(st parallel.Strategy) [][]parallel.Dim {
+	if st.EP*st.ExpertTP < 2 {
+		return [][]parallel.Dim{parallel.DefaultOrder}
+	}
+	var out [][]parallel.Dim
+	var seen [][]parallel.Dim
+	for _, order := range orders(st) {
+		flat := slices.DeleteFunc(slices.Clone(order), func(d parallel.Dim) bool { return d == parallel.PP || d == parallel.EP })
+		if !slices.ContainsFunc(seen, func(o []parallel.Dim) bool { return slices.Equal(o, flat) }) {
+			seen = append(seen, flat)
+			out = append(out, order)
+		}
+	}
+	return out
+}
+
+// everySeat is exhaust in one order of the dimensions.
+func (s *search) everySeat(st parallel.Strategy, o, best *Outcome) (*Outcome, error) {
+	if s.Engine != nil && !s.Engine.Permits(st.Order, st) {
+		return best, nil
+	}
 	base := o.seats
 	perm := make([]topology.GPUID, 0, o.GPUs)
 	used := make([]bool, len(base.gpus))
 	var walk func() error
 	walk = func() error {
+		if s.cancelled() {
+			return nil
+		}
 		if r := len(perm); r == o.GPUs {
 			t := base.with(perm)
 			c, err := s.evaluate(st, newComm(t, s.Pricer, graphLaunch, st).price, o.Batch, true)
@@ -223,11 +295,12 @@ func (s *search) exhaust(o *Outcome) (*Outcome, error) {
 		}
 		return nil
 	}
-	return best, walk()
+	err := walk()
+	return best, err
 }
 
 // lowest returns the smallest GPU that rank r may take so that of all relabellings only one is tried: where all other
-// coordinates are 0, GPUs ascend along tp, cp and dp.
+// coordinates are 0, GPUs ascend along tp and dp. Not along cp: keys and values go from neighbour to neighbour.
 func lowest(st parallel.Strategy, r int, perm []topology.GPUID) topology.GPUID {
 	experts := st.EP * st.ExpertTP
 	if experts > 1 && (st.ExpertTP != 1 || st.EP%(st.TP*st.CP) != 0) && (st.EP != 1 || st.ExpertTP != st.TP) {
@@ -238,7 +311,7 @@ func lowest(st parallel.Strategy, r int, perm []topology.GPUID) topology.GPUID {
 	switch {
 	case c.PP == 0 && c.CP == 0 && c.DP == 0 && c.TP > 0:
 		p.TP = c.TP - 1
-	case c.PP == 0 && c.TP == 0 && c.DP == 0 && c.CP > 0:
+	case c.PP == 0 && c.TP == 0 && c.DP == 0 && c.CP > 0 && st.CP == 2:
 		p.CP = c.CP - 1
 	case c.PP == 0 && c.TP == 0 && c.CP == 0 && c.DP > 0 && (experts <= 1 || st.EP == st.StageRanks()):
 		p.DP = c.DP - 1

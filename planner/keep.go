@@ -37,7 +37,7 @@ func Keep(r Request, st parallel.Strategy, seats []topology.GPUID, b int) (*Plan
 		}
 		held[id] = rank
 	}
-	if v := s.spec(st).Check(st); len(v) > 0 {
+	if v := s.violations(st); len(v) > 0 {
 		return nil, &Infeasible{Binding: v[0].String(), Nearest: "other degrees"}
 	}
 	if s.Workload.Task == string(TrainStep) {

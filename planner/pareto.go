@@ -30,7 +30,7 @@ func Pareto(ctx context.Context, r Request) (*Front, error) {
 	s := &search{Request: r, base: newSeating(r.Cluster, r.Skip), ctx: ctx, points: &all}
 	n := r.GPUs
 	if n == 0 {
-		n = len(s.base.gpus)
+		n = s.most()
 	}
 	if n == 0 || n > len(s.base.gpus) {
 		_, err := Search(ctx, r) // it names the reason

@@ -42,13 +42,15 @@ type Request struct {
 	Workload  layout.Workload
 	Freedom   Freedom
 	GPUs      int                                                           // use exactly this many; 0 = as many as fit
+	Budget    int                                                           // use at most this many, and count this many in per-GPU figures; 0 = no bound
 	Skip      func(topology.GPUID) bool                                     // GPUs that must stay idle; nil = none
 	Kernel    func(model.Phase, model.ComputeOp) (step.Band, string, error) // price of one computation on one GPU
 	Pricer    collective.Pricer
-	Capacity  units.Bytes // memory of one GPU
-	PeakFLOPS float64     // dense FLOP/s of one GPU in the compute type, for MFU; 0 = no MFU
-	Top       int         // losers to keep; 0 = 5
-	BestOnly  bool        // serving: strategies that cannot be the best need no price, so that losers may be any
+	Capacity  units.Bytes     // memory of one GPU
+	HostLink  units.Bandwidth // of one GPU to its host's memory, one way; 0 = training keeps nothing there
+	PeakFLOPS float64         // dense FLOP/s of one GPU in the compute type, for MFU; 0 = no MFU
+	Top       int             // losers to keep; 0 = 5
+	BestOnly  bool            // serving: strategies that cannot be the best need no price, so that losers may be any
 	Explain   bool
 	Held      Held           // training: what the run has settled beforehand
 	Engine    *engine.Engine // search only what this engine can run; nil = anything
@@ -59,6 +61,7 @@ type Request struct {
 	// RedundantExperts are the copies of experts that every layer holds beside its own (serving); 0 = the fewest that let
 	// ep divide them, up to an eighth, -1 = none.
 	RedundantExperts int
+	exactly          int                 // of Budget: this many and no others; 0 = as many as fit
 	Former           layout.Source       // of Replan: the layout that it keeps, for the document
 	Progress         func(done, all int) // called before each strategy; nil = not
 }

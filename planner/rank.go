@@ -22,11 +22,17 @@ type Held struct {
 	Unfused    bool   // attention without flash kernels, as before 2023
 	// RecomputeLayers, with full recomputation, are the layers of each virtual stage that it covers; 0 = all.
 	RecomputeLayers int
+	OffloadLayers   int  // without recomputation, the layers whose results wait in host memory
 	EvenStages      bool // first and last stage hold as many layers as the others
 	SerialDP        bool // gradients are reduced after the last backward pass, not beside it
+	BlockingHops    bool // interleaved stages wait for what they hand over, as before 2023
 	SeparateGrads   bool // weight gradients are added up by kernels of their own, as before 2022
 	PlainDP         bool // every replica holds the whole optimizer: no ZeRO-1
 	OverlapTP       bool // gathers and scatters of sequence parallelism run beside the matrix products, piece by piece
+	Graphs          bool // CUDA graphs start the kernels: the host limits nothing
+	OverlapEP       bool // the exchange of one micro-batch's experts runs beside another's kernels, where the schedule allows it
+	Blocking        bool // the host waits for each operation before it starts the next (CUDA_LAUNCH_BLOCKING=1)
+	TensorGathers   bool // ZeRO-3 gathers each matrix apart, as DeepSpeed does
 	Merged          bool // experts' tokens are sent once a rank (Megatron's flex dispatcher over DeepEP or HybridEP), not once an expert
 	Formats         model.Training
 }
@@ -53,7 +59,10 @@ func Rank(ctx context.Context, r Request) (*Ranking, error) {
 	if n == 0 {
 		n = len(s.base.gpus)
 	}
-	if err := s.run(ctx, n); err != nil {
+	s.ctx = ctx // what is slow inside one strategy looks at it
+	err = s.run(ctx, n)
+	s.ctx = nil // prices asked for later are another matter
+	if err != nil {
 		return nil, err
 	}
 	if s.stopped {
@@ -88,7 +97,7 @@ func (k *Ranking) Price(st parallel.Strategy, held Held, batch int) (*Outcome, e
 	if err := st.Check(); err != nil {
 		return nil, err
 	}
-	if v := s.spec(st).Check(st); len(v) > 0 {
+	if v := s.violations(st); len(v) > 0 {
 		return nil, errors.New(v[0].String())
 	}
 	if st.World() > len(s.base.gpus) {
@@ -134,6 +143,12 @@ func (k *Ranking) Price(st parallel.Strategy, held Held, batch int) (*Outcome, e
 			if best == nil || ok && !fits || ok == fits && (ok && o.score < best.score || !ok && o.Memory.Total() < best.Memory.Total()) {
 				best, fits = o, ok
 			}
+		}
+	}
+	if s.Workload.Task == string(TrainStep) && st.FirstStage == 0 && st.LastStage == 0 {
+		var err error
+		if best, err = s.levelEnds(best, cm); err != nil {
+			return nil, err
 		}
 	}
 	o, err := s.evaluate(best.Strategy, cm.price, best.Batch, false)

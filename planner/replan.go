@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"rankmap/internal/parallel"
 	"rankmap/layout"
@@ -63,12 +64,77 @@ const maxMoves = 16
 
 // Replan plans after a failure and moves as few ranks as possible.
 //
-// The degrees stay, with as many replicas as the usable GPUs still hold. Of the replicas those with the fewest lost GPUs
-// stay; each lost rank goes to the spare GPU on which the step is shortest. So no rank moves but those that lost their GPU,
-// unless moving their tensor-parallel groups whole makes the plan at least 5 % better.
-// Where the former degrees no longer fit (or Freedom, GPUs or Engine forbid them) the plan is the best one, whatever moves.
-// Plan.Kept counts; Kept.Anew says what planning anew would win.
+// The degrees stay, with as many replicas as the usable GPUs still hold. GPUs that hold the same part of the model stand in
+// for each other, so that the surviving halves of two replicas become one; of the seatings that move fewest ranks the
+// cheapest is taken. A plan with fewer replicas or one that moves whole groups into one NVLink domain replaces it when it is
+// at least 5 % better, and any plan, a new one too, that is better and moves no more ranks.
+// Where the former degrees no longer fit (or Freedom, GPUs or Engine forbid them) the plan is the best one, on those of its
+// seats that cost the same and move fewest. Plan.Kept counts; Kept.Anew says what planning anew would win.
 func Replan(ctx context.Context, r Request, f Former) (*Plan, error) {
+	x, err := newRenewal(ctx, r, f)
+	if err != nil {
+		return nil, err
+	}
+	if x.anew != nil && x.s.cancelled() {
+		return x.anew, nil // the caller wants the answer now
+	}
+	kept, err := x.kept()
+	if err != nil {
+		return nil, err
+	}
+	if kept == nil {
+		if x.anew == nil {
+			return nil, x.no
+		}
+		x.anew.Notes = append(x.anew.Notes, x.anew.Kept.notes()...)
+		return x.anew, nil
+	}
+	if x.anew != nil && x.anew.Kept.Moved <= kept.moves && cheaper(x.anew.Best, kept.out) {
+		x.anew.Kept.Degrees = true // it leaves as many ranks in place as the former degrees would
+		x.anew.Notes = append(x.anew.Notes, x.anew.Kept.notes()...)
+		return x.anew, nil
+	}
+	plan, err := x.finish(kept)
+	if err != nil {
+		return nil, err
+	}
+	plan.Notes = append(plan.Notes, plan.Kept.notes()...)
+	return plan, nil
+}
+
+// Renew plans anew on a machine where a layout runs: the best plan, or the one of Replan where that costs at most 0.1 % more and
+// moves fewer ranks.
+func Renew(ctx context.Context, r Request, f Former) (*Plan, error) {
+	x, err := newRenewal(ctx, r, f)
+	if err != nil {
+		return nil, err
+	}
+	if x.anew == nil {
+		return nil, x.no
+	}
+	kept, err := x.kept()
+	if err != nil {
+		return nil, err
+	}
+	if kept == nil || kept.moves >= x.anew.Kept.Moved || kept.out.CostRatio(x.anew.Best) > 1+sameCost {
+		return x.anew, nil
+	}
+	return x.finish(kept)
+}
+
+// sameCost is the share of the cost below which two plans are not told apart.
+const sameCost = 1e-3
+
+// renewal is what Replan and Renew work with.
+type renewal struct {
+	s    *search
+	f    Former
+	anew *Plan // the best plan whatever moves, with Kept; nil when nothing fits
+	no   *Infeasible
+}
+
+// newRenewal plans anew first.
+func newRenewal(ctx context.Context, r Request, f Former) (*renewal, error) {
 	f.Strategy = f.Strategy.Normalize()
 	if r.Workload.Task == string(TrainStep) {
 		f.Strategy.MicroBatch = max(1, f.Strategy.MicroBatch) // a layout need not say it
@@ -76,44 +142,73 @@ func Replan(ctx context.Context, r Request, f Former) (*Plan, error) {
 	if len(f.Seats) != f.Strategy.World() {
 		return nil, fmt.Errorf("%d seats for the %d ranks of %s", len(f.Seats), f.Strategy.World(), f.Strategy)
 	}
+	x := &renewal{f: f}
 	anew, err := Search(ctx, r)
-	var no *Infeasible
-	if err != nil && !errors.As(err, &no) {
+	if err != nil && !errors.As(err, &x.no) {
 		return nil, err
 	}
-	s := &search{Request: r, base: newSeating(r.Cluster, r.Skip)}
-	for k := f.Strategy.DP / f.Strategy.AttentionDP(); k > 0; k-- {
-		plan, err := s.keepReplicas(f, k)
-		if err != nil {
-			return nil, err
-		}
-		if plan == nil {
-			continue
-		}
-		plan.Kept.Degrees = true
-		if anew != nil {
-			plan.Losers, plan.Searched = anew.Losers, anew.Searched
-			other := f.compare(s, anew)
-			if gain := plan.Best.CostRatio(anew.Best) - 1; gain > 1e-3 {
-				plan.Kept.Anew = fmt.Sprintf("a new plan (%s, batch %d) would cost %.1f %% less and move %d ranks", anew.Best.Strategy, anew.Best.Batch, 100*(1-1/(1+gain)), other.Moved)
-			} else {
-				plan.Kept.Anew = "a new plan wins nothing"
-			}
-		}
-		if err := s.launchers(plan); err != nil {
-			return nil, err
-		}
-		plan.Explained = append(plan.Explained, explainLaunchers(plan)...)
-		plan.Notes = append(plan.Notes, plan.Kept.notes()...)
-		return plan, nil
-	}
+	x.s = &search{Request: r, base: newSeating(r.Cluster, r.Skip), ctx: ctx}
+	x.s.ideal = newIdeal(x.s)
 	if anew == nil {
-		return nil, no
+		return x, nil
 	}
-	anew.Kept = f.compare(s, anew)
-	anew.Notes = append(anew.Notes, anew.Kept.notes()...)
-	return anew, nil
+	x.anew = anew
+	if !x.s.cancelled() {
+		if err := x.settle(); err != nil {
+			return nil, err
+		}
+	}
+	anew.Kept = f.compare(x.s, anew)
+	return x, nil
 }
+
+// finish makes the kept seats a plan, with what the new search knows.
+func (x *renewal) finish(k *candidate) (*Plan, error) {
+	plan, err := Keep(x.s.Request, k.out.Strategy, k.seats, k.out.Batch)
+	if err != nil {
+		return nil, err
+	}
+	plan.Kept = x.f.compare(x.s, plan)
+	plan.Kept.Degrees, plan.Kept.Alone = true, k.alone
+	if err := x.s.launchers(plan); err != nil {
+		return nil, err
+	}
+	plan.Explained = append(plan.Explained, explainLaunchers(plan)...)
+	if anew := x.anew; anew != nil {
+		plan.Losers, plan.Searched, plan.Stopped = x.losers(plan.Best), anew.Searched, anew.Stopped
+		if gain := plan.Best.CostRatio(anew.Best) - 1; gain > sameCost {
+			plan.Kept.Anew = fmt.Sprintf("a new plan (%s, batch %d) would cost %.1f %% less and move %d ranks", anew.Best.Strategy, anew.Best.Batch, 100*(1-1/(1+gain)), anew.Kept.Moved)
+		} else {
+			plan.Kept.Anew = "a new plan wins nothing"
+		}
+		if i := slices.IndexFunc(plan.Explained, func(t string) bool { return strings.HasPrefix(t, searched) }); i >= 0 {
+			plan.Explained[i] = anew.Searched.text()
+		}
+		plan.found, plan.tooLarge = append(plan.found, anew.found...), anew.tooLarge
+	}
+	return plan, nil
+}
+
+// losers are the new plan and those that it beat, each with what it loses to the kept plan, or why it was not taken.
+func (x *renewal) losers(kept *Outcome) []Loser {
+	var out []Loser
+	for _, l := range append([]Loser{{Strategy: x.anew.Best.Strategy, Outcome: x.anew.Best}}, x.anew.Losers...) {
+		switch o := l.Outcome; {
+		case l.Strategy.String() == kept.Strategy.String() || len(out) == x.s.Top:
+			continue
+		case o == nil:
+		case cheaper(o, kept):
+			l.Why = fmt.Sprintf("would cost %.1f %% less, and move more ranks", 100*(1-1/kept.CostRatio(o)))
+		default:
+			l.Why = whyLost(kept, o)
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// cheaper says that an outcome is better than another by more than rounding.
+func cheaper(a, b *Outcome) bool { return a.score < b.score-1e-9*abs(b.score) }
 
 // notes say what stays and what moves.
 func (k *Kept) notes() []string {
@@ -133,64 +228,6 @@ func (k *Kept) notes() []string {
 	return out
 }
 
-// keepReplicas is the former plan with k replica sets (the attention replicas that share a set of experts); nil when
-// that does not fit.
-func (s *search) keepReplicas(f Former, k int) (*Plan, error) {
-	st := f.Strategy
-	adp := st.AttentionDP()
-	st.DP = k * adp
-	if st.World() > len(s.base.gpus) || s.GPUs > 0 && st.World() != s.GPUs || !s.permitted(st) {
-		return nil, nil
-	}
-	batch := s.Workload.Batch
-	if batch == 0 {
-		batch = max(1, f.Batch*st.DP/f.Strategy.DP)
-	}
-	if s.Workload.Task == string(TrainStep) && batch%(st.DP*st.MicroBatch) != 0 {
-		return nil, nil
-	}
-	seats, ok := s.keptSeats(f, st, adp)
-	if !ok {
-		return nil, nil
-	}
-	plan, err := s.keptOn(f, st, seats, batch)
-	if plan == nil || err != nil {
-		return nil, err
-	}
-	whole, ok := s.withoutBroken(st, seats)
-	if !ok {
-		return plan, nil
-	}
-	groups, err := s.keptOn(f, st, whole, batch)
-	if groups == nil || err != nil || groups.Best.CostRatio(plan.Best) > 1-minWorth {
-		return plan, err
-	}
-	groups.Kept.Alone = fmt.Sprintf("moving only what lost its GPU (%d) would cost %.1f %% more", plan.Kept.Moved, 100*(plan.Best.CostRatio(groups.Best)-1))
-	return groups, nil
-}
-
-// minWorth is by how much a plan that moves whole tensor-parallel groups must be better than one that moves only the ranks
-// without a GPU.
-const minWorth = 0.05
-
-// keptOn prices the kept degrees on seats, those that are Gone filled with spares; nil when they do not fit.
-func (s *search) keptOn(f Former, st parallel.Strategy, seats []topology.GPUID, batch int) (*Plan, error) {
-	seats = slices.Clone(seats)
-	if err := s.fillSeats(st, seats, batch); err != nil {
-		return nil, err
-	}
-	plan, err := Keep(s.Request, st, seats, batch)
-	var no *Infeasible
-	if errors.As(err, &no) || plan != nil && s.misses(plan.Best) != "" {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	plan.Kept = f.compare(s, plan)
-	return plan, nil
-}
-
 // permitted says whether the user's freedom, the model and the target engine allow a strategy.
 func (s *search) permitted(st parallel.Strategy) bool {
 	for _, d := range []parallel.Dim{parallel.TP, parallel.PP, parallel.CP, parallel.DP, parallel.EP, parallel.ExpertTP} {
@@ -198,7 +235,7 @@ func (s *search) permitted(st parallel.Strategy) bool {
 			return false
 		}
 	}
-	return len(s.spec(st).Check(st)) == 0 && s.refused(st) == ""
+	return len(s.violations(st)) == 0 && s.refused(st) == ""
 }
 
 // compare counts what a plan leaves of the former one. A rank stays when its GPU holds the same part of the model as

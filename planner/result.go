@@ -75,12 +75,23 @@ func (s *search) refine(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if bound.score >= s.found[0].score && i > 0 || bound.score >= o.score-1e-9*abs(o.score) {
+		least := bound.score
+		if len(s.base.gpus) <= exactGPUs {
+			for _, v := range s.variants(o)[1:] {
+				least = min(least, v.bound)
+			}
+		}
+		if least >= s.found[0].score && i > 0 || least >= o.score-1e-9*abs(o.score) {
 			continue
 		}
 		better, err := s.improve(o)
 		if err != nil {
 			return err
+		}
+		if better != o {
+			if better, err = s.rebatch(better); err != nil {
+				return err
+			}
 		}
 		if better.score < o.score {
 			s.found[i] = better
@@ -91,6 +102,28 @@ func (s *search) refine(ctx context.Context) error {
 	}
 	rank(s.found)
 	return nil
+}
+
+// rebatch prices an outcome on its new seats at every batch that a search tries, and keeps the best.
+func (s *search) rebatch(o *Outcome) (*Outcome, error) {
+	if s.Workload.Batch > 0 || s.Workload.Task == string(TrainStep) {
+		return o, nil
+	}
+	all, _ := s.batches(o.Strategy)
+	price := newComm(o.seats, s.Pricer, graphLaunch, o.Strategy).price
+	for _, b := range all {
+		if b == o.Batch || s.cancelled() {
+			continue
+		}
+		x, err := s.evaluate(o.Strategy, price, b, true)
+		if err != nil {
+			return nil, err
+		}
+		if x.seats = o.seats; s.misses(x) == "" && x.score < o.score {
+			o = x
+		}
+	}
+	return o, nil
 }
 
 // detail prices an outcome again with its parts and collectives.

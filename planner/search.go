@@ -27,7 +27,7 @@ func Search(ctx context.Context, r Request) (*Plan, error) {
 		r.Top = 5
 	}
 	s := &search{Request: r, base: newSeating(r.Cluster, r.Skip), ctx: ctx}
-	usable := len(s.base.gpus)
+	usable := s.most()
 	if usable == 0 {
 		return nil, &Infeasible{Binding: "the cluster has no usable GPU", Nearest: "free a GPU"}
 	}
@@ -44,16 +44,30 @@ func Search(ctx context.Context, r Request) (*Plan, error) {
 		if len(s.found) == 0 {
 			return nil, s.infeasible(ctx, r.GPUs, true)
 		}
-		return s.plan(ctx)
+		p, err := s.plan(ctx)
+		if err == nil && !r.BestOnly {
+			if note := s.betterTrimmed(ctx, p); note != "" {
+				p.Notes = append(p.Notes, note)
+			}
+		}
+		return p, err
+	}
+	if r.exactly > 0 {
+		usable = r.exactly
 	}
 	for n := usable; n > 0 && len(s.found) == 0; n = s.fewer(n, usable) {
 		if err := s.run(ctx, n); err != nil {
 			return nil, err
 		}
+		if len(s.found) == 0 && s.exceeds(n) {
+			break
+		}
 	}
-	if len(s.found) > 0 {
+	if len(s.found) > 0 && r.exactly == 0 {
 		for _, n := range s.rounder(s.found[0].GPUs) {
-			if err := s.run(ctx, n); err != nil {
+			s.BestOnly = r.BestOnly || n == s.trimmed(usable) // it rarely wins: bounds first
+			err := s.run(ctx, n)
+			if s.BestOnly = r.BestOnly; err != nil {
 				return nil, err
 			}
 		}
@@ -69,10 +83,19 @@ func Search(ctx context.Context, r Request) (*Plan, error) {
 	return s.plan(ctx)
 }
 
-// rounder lists smaller numbers of GPUs than n that divide better: whole nodes, and the roundest number.
+// most is how many GPUs a plan may use.
+func (s *search) most() int {
+	if n := len(s.base.gpus); s.Budget == 0 || n < s.Budget {
+		return n
+	}
+	return s.Budget
+}
+
+// rounder lists smaller numbers of GPUs than n that divide better: whole nodes, the roundest number, and whole blocks of domains whose
+// own size is not round.
 func (s *search) rounder(n int) []int {
 	var out []int
-	usable := len(s.base.gpus)
+	usable := s.most()
 	most, last := 0, 0
 	for i, id := range s.base.gpus {
 		if i == 0 || s.Cluster.NodeOf(id) != s.Cluster.NodeOf(s.base.gpus[i-1]) {
@@ -80,7 +103,7 @@ func (s *search) rounder(n int) []int {
 		}
 		most = max(most, i-last+1)
 	}
-	for _, m := range []int{usable / max(most, 1) * most, roundest(usable)} {
+	for _, m := range []int{usable / max(most, 1) * most, roundest(usable), s.trimmed(usable)} {
 		if m > 0 && m < n && !slices.Contains(out, m) {
 			out = append(out, m)
 		}
@@ -115,6 +138,7 @@ type search struct {
 	large   []parallel.Strategy // what memory forbade
 	minNeed units.Bytes         // least memory of a GPU over the strategies that memory forbids
 	minAt   parallel.Strategy
+	missed  nearMiss // of the limits
 	stopped bool
 	kernels map[kernelKey]kernelPrice
 	scratch step.Scratch
@@ -122,6 +146,8 @@ type search struct {
 	waiting []trainSplit
 	queue   []waitingServe
 	limit   float64  // seconds from which on a training step need not be priced to its end; 0 = none
+	domains []int    // see trim
+	block   int      // see trim
 	swapped int      // seats that exchanges have dealt anew: see seatBudget
 	bar     *float64 // see worthwhile
 	barAt   int
@@ -216,7 +242,7 @@ func (s *search) splitter(n int) splitter {
 
 // consider prices one strategy and records it as found or lost.
 func (s *search) consider(st parallel.Strategy) error {
-	if v := s.spec(st).Check(st); len(v) > 0 {
+	if v := s.violations(st); len(v) > 0 {
 		s.counts.ByRule++
 		s.losers = append(s.losers, Loser{Strategy: st, Why: v[0].String()})
 		return nil
@@ -239,6 +265,9 @@ func (s *search) consider(st parallel.Strategy) error {
 		s.losers = append(s.losers, Loser{Strategy: st, Why: fmt.Sprintf("needs %s a GPU, has %s", need.Decimal(), s.Capacity.Decimal())})
 		return nil
 	}
+	if batches = s.withinBudget(st, batches); len(batches) == 0 {
+		return nil
+	}
 	if s.onlyBest() {
 		s.queue = append(s.queue, waitingServe{st: st, batches: batches})
 		return nil
@@ -255,13 +284,18 @@ func (s *search) priceServing(st parallel.Strategy, batches []int) error {
 	var best *Outcome
 	limited := ""
 	for _, b := range batches {
+		if s.cancelled() {
+			return s.ctx.Err()
+		}
 		o, err := s.evaluate(st, cm.price, b, true)
 		if err != nil {
 			return err
 		}
 		o.seats = cm.seats
 		if why := s.misses(o); why != "" {
-			limited = why
+			if s.near(o); limited == "" {
+				limited = why // of the smallest batch, the nearest
+			}
 			if best == nil && len(batches) == 1 {
 				s.counts.ByLimit++
 				s.losers = append(s.losers, Loser{Strategy: st, Outcome: o, Why: why})

@@ -21,6 +21,7 @@ type seating struct {
 	period int
 	loaded bool // leaves are oversubscribed: groups of one leaf disturb each other
 	known  map[familyKey]*kindComm
+	marks  *marks // of neighbours; shared by the lists of a search
 }
 
 // familyKey identifies the groups of a kind by their arithmetic: strategies that agree in it have the same groups, and
@@ -32,7 +33,7 @@ type familyKey struct {
 
 // newSeating lists the usable GPUs of a cluster.
 func newSeating(c *topology.Cluster, skip func(topology.GPUID) bool) *seating {
-	s := &seating{c: c, rankOf: make([]int32, c.NumGPUs())}
+	s := &seating{c: c, rankOf: make([]int32, c.NumGPUs()), marks: &marks{}}
 	for id := range topology.GPUID(c.NumGPUs()) {
 		if skip == nil || !skip(id) {
 			s.gpus = append(s.gpus, id)
@@ -230,11 +231,17 @@ func (s *seating) seat(ranks []int) []topology.GPUID {
 // neighbours are the other groups of the kind that run at the same time and share links with this one: those with a rank
 // on one of its nodes (of its leaves, where leaves are oversubscribed). Groups elsewhere share nothing with it.
 func (s *seating) neighbours(st parallel.Strategy, kind parallel.Dim, ranks []int) [][]topology.GPUID {
-	sorted := s.nodesOf(ranks)
-	seen := map[pairKey]bool{keyOf(st, kind, ranks[0], ranks[1]): true}
 	var out [][]topology.GPUID
 	var members []int
-	for _, n := range sorted {
+	marks := s.marks
+	marks.next(st.World())
+	own := st.GroupOf(kind, ranks[0])
+	if kind == parallel.PP {
+		marks.first(ranks[0]) // a pair is known by its first rank
+	} else {
+		marks.first(groupNumber(&st, own))
+	}
+	for _, n := range s.nodesOf(ranks) {
 		node, class := s.c.Node(n)
 		for g := range class.GPUs {
 			r := int(s.rankOf[node.First+topology.GPUID(g)])
@@ -242,27 +249,58 @@ func (s *seating) neighbours(st parallel.Strategy, kind parallel.Dim, ranks []in
 				continue
 			}
 			if kind != parallel.PP {
-				if k := (pairKey{group: st.GroupOf(kind, r)}); !seen[k] {
-					seen[k] = true
-					members = st.AppendGroup(members[:0], k.group)
+				if x := st.GroupOf(kind, r); marks.first(groupNumber(&st, x)) {
+					members = st.AppendGroup(members[:0], x)
 					out = append(out, s.seat(members))
 				}
 				continue
 			}
 			members = st.AppendGroup(members[:0], st.GroupOf(kind, r))
 			i := slices.Index(members, r)
-			for _, j := range []int{i - 1, i} {
-				if j < 0 || j+1 == len(members) {
-					continue
-				}
-				if k := keyOf(st, kind, members[j], members[j+1]); !seen[k] {
-					seen[k] = true
+			sends, receives := s.beside(n, ranks[0]), s.beside(n, ranks[1])
+			for _, j := range []int{i - 1, i} { // r receives, r sends
+				if j >= 0 && j+1 < len(members) && (j < i && receives || j == i && sends) && marks.first(members[j]) {
 					out = append(out, s.seat(members[j:j+2]))
 				}
 			}
 		}
 	}
 	return out
+}
+
+// beside says that a node shares links with a rank: it is its node, or one on its leaf where leaves are oversubscribed. Of two stages
+// that talk, links are shared in the direction of the transfer: NICs send and receive at full rate at the same time.
+func (s *seating) beside(n topology.NodeID, rank int) bool {
+	own := s.c.NodeOf(s.gpus[rank])
+	return n == own || s.loaded && s.c.LeafOf(n) >= 0 && s.c.LeafOf(n) == s.c.LeafOf(own)
+}
+
+// groupNumber tells the groups of a kind apart.
+func groupNumber(st *parallel.Strategy, g parallel.Group) int {
+	return g.Stage*st.StageRanks() + g.First
+}
+
+// marks remembers numbers that were seen, without clearing anything between uses.
+type marks struct {
+	at  []uint32
+	now uint32
+}
+
+// next forgets everything; numbers are below n from here on.
+func (m *marks) next(n int) {
+	if len(m.at) < n || m.now == 1<<32-1 {
+		m.at, m.now = make([]uint32, n), 0
+	}
+	m.now++
+}
+
+// first marks a number and says whether it was not marked yet.
+func (m *marks) first(i int) bool {
+	if m.at[i] == m.now {
+		return false
+	}
+	m.at[i] = m.now
+	return true
 }
 
 // nodesOf lists the nodes whose other groups matter to a group, ascending: its own nodes, and those on their leaves where
@@ -296,20 +334,6 @@ func (s *seating) nodesOf(ranks []int) []topology.NodeID {
 		})
 	}
 	return nodes
-}
-
-// pairKey identifies a group, or two neighbours of a pipeline.
-type pairKey struct {
-	group parallel.Group
-	pair  [2]int
-}
-
-func keyOf(st parallel.Strategy, kind parallel.Dim, a, b int) pairKey {
-	k := pairKey{group: st.GroupOf(kind, a)}
-	if kind == parallel.PP {
-		k.pair = [2]int{a, b}
-	}
-	return k
 }
 
 // leafMates lists the nodes that share a leaf with one of the given, those included.

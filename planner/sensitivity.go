@@ -38,6 +38,8 @@ const (
 	flipSteps = 6
 	// rivals is how many strategies beside the winner are priced again, each at its best batch and those next to it.
 	rivals = 12
+	// edge is by how much, as a share of the score, a winner must be better.
+	edge = 1e-3
 )
 
 // Sensitivity finds for each quantity the factor nearest to 1, up and down, from which on another of the best strategies
@@ -50,6 +52,12 @@ const (
 func Sensitivity(ctx context.Context, r Request, p *Plan, vary Vary) error {
 	v := &varied{r: r, p: p, vary: vary}
 	v.gather()
+	if err := v.dropCheaper(); err != nil {
+		return err
+	}
+	if v.cheaper > 0 {
+		p.Explained = append(p.Explained, fmt.Sprintf("strategies that cost less but move more ranks: %d; of the others:", v.cheaper))
+	}
 	if len(v.cands) < 2 {
 		return nil
 	}
@@ -94,13 +102,15 @@ type varied struct {
 	vary  Vary
 	cands []*Outcome
 	has   bool // the machine has the quantity
+	// cheaper counts the strategies that cost less than a kept plan already: moves decided against them, not the machine.
+	cheaper int
 }
 
 // gather lists the strategies to price again: the winner, those that came closest, and those that memory alone forbade,
 // nearest first.
 func (v *varied) gather() {
-	v.cands = append(v.cands, v.p.found[:min(len(v.p.found), rivals+1)]...)
 	best := v.p.Best
+	v.cands = append(v.cands, v.p.found[:min(len(v.p.found), rivals+1)]...)
 	n := 0
 	for _, l := range v.p.tooLarge {
 		if n == tooLarge || v.r.Workload.Task == string(TrainStep) || l.World() != best.GPUs {
@@ -116,6 +126,31 @@ func (v *varied) gather() {
 			v.cands = append(v.cands, &Outcome{Strategy: l, GPUs: best.GPUs, Batch: b, seats: seats})
 		}
 	}
+}
+
+// dropCheaper leaves out the strategies that cost less than a kept plan on the machine as it is.
+func (v *varied) dropCheaper() error {
+	if v.p.Kept == nil {
+		return nil
+	}
+	all, kept := v.cands, v.cands[:1:1]
+	for _, o := range all[1:] {
+		if o.Strategy.String() == all[0].Strategy.String() {
+			continue
+		}
+		v.cands = []*Outcome{all[0], o}
+		won, err := v.best(v.r)
+		if err != nil {
+			return err
+		}
+		if won != nil && won.Strategy.String() == o.Strategy.String() {
+			v.cheaper++
+			continue
+		}
+		kept = append(kept, o)
+	}
+	v.cands = kept
+	return nil
 }
 
 // tooLarge is how many of the strategies that memory alone forbade are priced again where memory grows.
@@ -147,11 +182,11 @@ func (v *varied) best(r Request) (*Outcome, error) {
 				continue
 			}
 			// the winner as it is must be beaten by more than rounding
-			edge := 0.0
+			by := 0.0
 			if i > 0 {
-				edge = 1e-3
+				by = edge
 			}
-			if best == nil || x.score < best.score-edge*abs(best.score) {
+			if best == nil || x.score < best.score-by*abs(best.score) {
 				best = x
 			}
 		}

@@ -26,9 +26,21 @@ func (s *search) scheduler() engine.Serving {
 	return e
 }
 
+// host is the scheduler as it drives the ranks of a strategy: those of one attention replica are workers of one scheduler.
+func (s *search) host(st parallel.Strategy) engine.Serving {
+	e := s.scheduler()
+	if st.TP*st.PP*st.CP > 1 {
+		e.Step += e.Workers
+	}
+	if st.PP > 1 {
+		e.Step += e.Pipeline
+	}
+	return e
+}
+
 // assumed says in words what a serving plan takes for granted of the engine.
 func (s *search) assumed(o *Outcome) string {
-	e := s.scheduler()
+	e := s.host(o.Strategy)
 	how := "prompts share steps with decode"
 	if e.Apart {
 		how = "prompts have steps of their own"
@@ -57,8 +69,12 @@ func (s *search) serve(st parallel.Strategy, price step.Comm, b int) (step.Servi
 	if m := s.spec(st).Memory(st, w, model.MemoryOptions{Capacity: s.Capacity}); m.MaxBatch > 0 && m.MaxBatch < w.Batch {
 		l.Slots = m.MaxBatch * l.Replicas
 	}
-	v, err := step.Serve(l, s.scheduler(), &servingSteps{s: s, st: st, price: price})
-	v.Rate, v.Running = v.Rate*float64(alone), v.Running*alone
+	v, err := step.Serve(l, s.host(st), &servingSteps{s: s, st: st, price: price})
+	instances := float64(alone)
+	if l.Clients*alone != b { // some have a client less than the fullest, or none
+		instances = float64(b) / float64(l.Clients)
+	}
+	v.Rate, v.Running = v.Rate*instances, min(b, v.Running*alone)
 	return v, err
 }
 
@@ -142,7 +158,7 @@ func ServeApart(p, d *Side, clients int) (step.Service, error) {
 	l := step.Load{Clients: clients, ISL: w.ISL, OSL: w.OSL, Burst: ds.s.Burst, Equal: ds.s.Equal}
 	a := step.Apart{
 		Prefill: p.Instances, Decode: d.Instances, PrefillReplicas: ps.st.DP, DecodeReplicas: ds.st.DP,
-		PrefillE: ps.s.scheduler(), DecodeE: ds.s.scheduler(),
+		PrefillE: ps.s.host(ps.st), DecodeE: ds.s.host(ds.st),
 	}
 	full := ds.s.work(ds.st, model.Decode, max(1, clients/d.Instances))
 	full.Context = w.ISL + w.OSL

@@ -19,6 +19,16 @@ func (s *search) refused(st parallel.Strategy) string {
 	return ""
 }
 
+// violations lists the rules of the network that a strategy breaks with the weights as the step holds them: training computes in
+// bf16 where nothing else is asked for.
+func (s *search) violations(st parallel.Strategy) []model.Violation {
+	dtype := s.Workload.Weights
+	if dtype == "" && s.Workload.Task == string(TrainStep) {
+		dtype = "bf16"
+	}
+	return s.spec(st).CheckAs(st, dtype)
+}
+
 // factsFor is what the rules of engines need of a strategy's network: redundant experts count as experts.
 func (s *search) factsFor(st parallel.Strategy) *engine.Facts {
 	if s.facts == nil {
@@ -32,6 +42,14 @@ func (s *search) factsFor(st parallel.Strategy) *engine.Facts {
 	return &f
 }
 
+// least is the smaller of two numbers of which 0 means not known.
+func least(a, b int) int {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
 // engineFacts is what the rules of engines need.
 func (s *search) engineFacts() *engine.Facts {
 	f := &engine.Facts{Layers: s.Spec.Layers(), Experts: s.Spec.RoutedExperts(), Decode: s.Workload.Task == string(DecodeOnly)}
@@ -40,14 +58,15 @@ func (s *search) engineFacts() *engine.Facts {
 	}
 	for i := range s.Spec.Kinds {
 		m := &s.Spec.Kinds[i].Mixer
+		if m.Kind == model.Mamba2 {
+			f.StateHeads, f.StateGroups = least(f.StateHeads, m.Heads), least(f.StateGroups, m.KVHeads)
+		}
 		if m.Kind != model.Attention && m.Kind != model.MLA {
 			continue
 		}
-		if f.Heads == 0 || m.Heads < f.Heads {
-			f.Heads = m.Heads
-		}
-		if m.Kind == model.Attention && (f.KVHeads == 0 || m.KVHeads < f.KVHeads) {
-			f.KVHeads = m.KVHeads
+		f.Heads = least(f.Heads, m.Heads)
+		if m.Kind == model.Attention {
+			f.KVHeads = least(f.KVHeads, m.KVHeads)
 		}
 	}
 	return f

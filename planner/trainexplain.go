@@ -23,6 +23,8 @@ func (s *search) explainTraining(o *Outcome) []string {
 		b = append(b, "every layer recomputed")
 	case st.Recompute != "":
 		b = append(b, st.Recompute+" recomputation")
+	case st.OffloadLayers > 0:
+		b = append(b, fmt.Sprintf("results of the first %s wait in host memory, as few as memory allows", many(st.OffloadLayers, "layer")))
 	default:
 		b = append(b, "nothing recomputed")
 	}
@@ -32,6 +34,9 @@ func (s *search) explainTraining(o *Outcome) []string {
 	}
 	if st.ZeRO > 0 {
 		b = append(b, fmt.Sprintf("ZeRO-%d", st.ZeRO))
+	}
+	if l := s.lora(); l.Rank > 0 {
+		b = append(b, fmt.Sprintf("adapters of rank %d in %s layers beside frozen weights (%.3g million parameters trained)", l.Rank, l.Targets, float64(s.Spec.AdapterParams(l))/1e6))
 	}
 	return []string{strings.Join(b, ", ")}
 }

@@ -55,16 +55,17 @@ func (s *search) considerTraining(st parallel.Strategy) error {
 	switch {
 	case none:
 		s.counts.ByRule++
-		s.losers = append(s.losers, Loser{Strategy: st, Why: fmt.Sprintf("batch: %d sequences are not a multiple of dp %d", s.Workload.Batch, st.DP)})
+		s.losers = append(s.losers, Loser{Strategy: st, Why: s.fewMicroBatches(st)})
 		return nil
 	case len(fit) == 0:
+		least := large[0].need
 		for _, o := range large {
-			if s.minNeed == 0 || o.need < s.minNeed {
+			if least = min(least, o.need); s.minNeed == 0 || o.need < s.minNeed {
 				s.minNeed, s.minAt = o.need, o.st
 			}
 		}
 		s.counts.ByMemory++
-		s.losers = append(s.losers, Loser{Strategy: st, Why: fmt.Sprintf("needs more than %s a GPU even with full recomputation", s.Capacity.Decimal())})
+		s.losers = append(s.losers, Loser{Strategy: st, Why: fmt.Sprintf("needs %s a GPU even with full recomputation, has %s", least.Decimal(), s.Capacity.Decimal())})
 		return nil
 	}
 	for i := range fit {
@@ -148,8 +149,9 @@ func (s *search) settle(options []trainOption) error {
 		return err
 	}
 	var best *Outcome
+	var cuts []*Outcome // the best of each number of virtual stages: their ends may be levelled
 	for i, x := range options {
-		if best != nil && x.bound >= best.score {
+		if best != nil && x.bound >= best.score*s.levelGain(x.st) {
 			s.counts.Bounded += len(options) - i
 			break
 		}
@@ -158,11 +160,12 @@ func (s *search) settle(options []trainOption) error {
 		if err != nil {
 			return err
 		}
+		cuts = keepCut(cuts, o)
 		if best == nil || o.score < best.score {
 			best = o
 		}
 	}
-	if best, err = s.levelEnds(best, cm); err != nil {
+	if best, err = s.levelAll(best, cuts, cm); err != nil {
 		return err
 	}
 	best.seats = cm.seats
@@ -203,7 +206,7 @@ func (s *search) levelEnds(o *Outcome, cm *comm) (*Outcome, error) {
 		for _, e := range [][2]int{{first, last - 1}, {first - 1, last}, {first - 1, last - 1}, {first + 1, last - 1}} {
 			x := st
 			x.FirstStage, x.LastStage = e[0], e[1]
-			if e[0] < 1 || e[1] < 1 || pieces == 2 && e[0]+e[1] != s.Spec.Layers() || len(s.Spec.Check(x)) > 0 {
+			if e[0] < 1 || e[1] < 1 || pieces == 2 && e[0]+e[1] != s.Spec.Layers() || len(s.violations(x)) > 0 {
 				continue
 			}
 			if floor, err := step.TrainFloor(s.trainInput(x, nil)); err != nil || floor.Seconds() >= o.score {

@@ -102,12 +102,12 @@ func resolveModels(p *problems, k *NodeClass, cat *hardware.Catalog) []*hardware
 	return sheets
 }
 
-// checkCounts reports pairs with more links than the GPU has: then the model is wrong.
+// checkCounts reports pairs with more links, up or down, than the GPU has: then the model is wrong.
 func (k *NodeClass) checkCounts(p *problems, sheets []*hardware.GPU) {
 	for _, l := range k.NVLinks {
 		for _, g := range []int{l.A, l.B} {
-			if s := sheets[g]; s != nil && s.NVLinks > 0 && l.Count > s.NVLinks {
-				p.add("class %q: GPU %d and %d are joined by %d NVLinks, but a %s has %d: is the GPU model right?", k.Name, l.A, l.B, l.Count, s.System, s.NVLinks)
+			if s := sheets[g]; s != nil && s.NVLinks > 0 && l.Count+l.Down > s.NVLinks {
+				p.add("class %q: GPU %d and %d are joined by %d NVLinks, but a %s has %d: is the GPU model right?", k.Name, l.A, l.B, l.Count+l.Down, s.System, s.NVLinks)
 				return
 			}
 		}

@@ -1,5 +1,7 @@
 package topology
 
+import "rankmap/internal/units"
+
 // localKey names some GPUs of a node class; out says that the group has more GPUs of their NVLink domain elsewhere.
 type localKey struct {
 	class int
@@ -58,12 +60,36 @@ func (s *Shaper) addLocal(sh *Shape, node NodeID, firstNode, loaded bool) {
 	}
 }
 
+// slower is the model of two that a mixed group waits for: the one with the slower NVLink by its datasheet, the earlier name where
+// that says nothing. So the order of the members does not matter.
+func (s *Shaper) slower(a, b string) string {
+	rate := func(model string) (r units.Bandwidth) {
+		for i := range s.c.Classes {
+			for g := range s.c.Classes[i].GPUs {
+				if sheet := s.c.derived[i].gpus[g].sheet; s.c.Classes[i].GPUs[g].Model == model && sheet != nil {
+					return sheet.NVLink()
+				}
+			}
+		}
+		return 0
+	}
+	if x, y := rate(a), rate(b); x != y {
+		if x < y {
+			return a
+		}
+		return b
+	}
+	return min(a, b)
+}
+
 // merge adds what was worked out on another node, or on this one, of the same class.
 func (s *Shaper) merge(sh *Shape, l *local, first GPUID, firstNode bool) {
 	if firstNode {
 		sh.Wiring, sh.GPU, sh.Multicast = l.sh.Wiring, l.sh.GPU, true
 	}
-	sh.Mixed = sh.Mixed || l.sh.Mixed || l.sh.GPU != sh.GPU
+	if sh.Mixed = sh.Mixed || l.sh.Mixed || l.sh.GPU != sh.GPU; l.sh.GPU != sh.GPU {
+		sh.GPU = s.slower(sh.GPU, l.sh.GPU)
+	}
 	sh.Multicast = sh.Multicast && l.sh.Multicast
 	sh.NVLink = sh.NVLink && l.sh.NVLink
 	switch {

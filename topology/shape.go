@@ -13,7 +13,7 @@ type Shape struct {
 	Nodes             int
 	RanksPerNodeMin   int
 	RanksPerNodeMax   int
-	GPU               string // model of the first member; empty unknown
+	GPU               string // model of the members, of a mixed group the one with the slowest NVLink; empty unknown
 	Mixed             bool   // the members are of different models
 	DomainsKnown      bool   // false where no source can show NVLink; then the next three are 0
 	Domains           int    // NVLink domains that the members sit in

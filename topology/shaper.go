@@ -162,7 +162,9 @@ func (s *Shaper) inNode(sh *Shape, node NodeID, firstNode, loaded bool) {
 	for g := set.next(0); g >= 0; g = set.next(g + 1) {
 		u := &d.gpus[g]
 		id := n.First + GPUID(g)
-		sh.Mixed = sh.Mixed || k.GPUs[g].Model != sh.GPU
+		if k.GPUs[g].Model != sh.GPU {
+			sh.Mixed, sh.GPU = true, s.slower(sh.GPU, k.GPUs[g].Model)
+		}
 		sh.Multicast = sh.Multicast && switched && u.sheet != nil && u.sheet.Multicast
 		joined := s.joined(n, d, g, set)
 		if switched && c.domainOf != nil && s.domain[c.domainOf[id]].n > 1 {

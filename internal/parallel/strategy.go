@@ -69,6 +69,9 @@ type Strategy struct {
 	Recompute        string // "", "selective", "full" (training)
 	// RecomputeLayers bounds full recomputation to the first layers of every virtual stage (Megatron's method "block"); 0 = all.
 	RecomputeLayers int
+	// OffloadLayers are the first layers whose kept results wait in the host's memory between the forward and the backward pass
+	// (training without a pipeline; Megatron's cpu_offloading_num_layers); 0 = none.
+	OffloadLayers int
 	// FirstStage and LastStage are the layers of the first and of the last virtual stage, where these hold another number
 	// than the others, as embedding and head are work too; 0 = as the others.
 	FirstStage, LastStage int

@@ -69,12 +69,15 @@ func (k *setting) span(val string) ([]Setting, error) {
 	}
 	bounds, by, stepped := strings.Cut(val, ":")
 	lo, hi, _ := strings.Cut(bounds, "..")
+	if lo == "" || hi == "" {
+		return nil, fmt.Errorf("%q: want both ends, FROM..TO", bounds)
+	}
 	from, err := k.parse(lo)
 	to, err2 := k.parse(hi)
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
-	if from.Num <= 0 || to.Num <= from.Num {
+	if from.Num < 0 || from.Num == 0 && !k.zero || to.Num <= from.Num {
 		return nil, fmt.Errorf("%q: want FROM above 0 and below TO", bounds)
 	}
 	mul, add := 2.0, 0.0
@@ -95,7 +98,11 @@ func (k *setting) span(val string) ([]Setting, error) {
 		return nil, fmt.Errorf("%q: want :xFACTOR or :+STEP", by)
 	}
 	var out []Setting
-	for v := from.Num; v < to.Num*(1-1e-9); v = v*mul + add {
+	start := from.Num
+	if start == 0 && add == 0 { // no factor leaves 0: it stands before the counts from 1 on
+		out, start = append(out, from), 1
+	}
+	for v := start; v < to.Num*(1-1e-9); v = v*mul + add {
 		if len(out) == maxPoints {
 			return nil, fmt.Errorf("more than %d values: want a larger step", maxPoints)
 		}

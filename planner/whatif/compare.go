@@ -152,8 +152,13 @@ func (p *Problem) best(ctx context.Context, m *Machine, budget int) (col *Column
 
 // search plans a request on its machine.
 func (p *Problem) search(ctx context.Context, m *Machine, r *planner.Request, budget int) (col *Column, no *planner.Infeasible, err error) {
+	return p.searchWith(m, r, budget, func() (*planner.Plan, error) { return planner.Search(ctx, *r) })
+}
+
+// searchWith is search by another way to plan.
+func (p *Problem) searchWith(m *Machine, r *planner.Request, budget int, plans func() (*planner.Plan, error)) (col *Column, no *planner.Infeasible, err error) {
 	paid := m.paid(p, budget)
-	plan, err := planner.Search(ctx, *r)
+	plan, err := plans()
 	if err != nil {
 		if no, ok := infeasible(err); ok {
 			return noPlan(m, paid, no), no, nil

@@ -33,6 +33,10 @@ func FromLayout(l *layout.Layout, name string, cat *hardware.Catalog) (*Existing
 		return nil, err
 	}
 	e := &Existing{Layout: l, Machine: Machine{Name: l.Inputs.Cluster.Name, Source: l.Inputs.Cluster, Cluster: c}}
+	if u := l.Inputs.Use; u != nil {
+		e.Machine.count = u.GPUs
+		e.Machine.barred, _ = u.Barred(c)
+	}
 	var errs []error
 	bad := func(format string, args ...any) {
 		if len(errs) < 20 {
@@ -110,12 +114,12 @@ func (e *Existing) Change(ctx context.Context, p *Problem, ch Changes) (*Compari
 			out.Diff = append(out.Diff, diffColumns(base, spare, "")...)
 		}
 	}
-	again, r, no, err := q.best(ctx, &after, 0)
+	again, r, no, err := e.renew(ctx, &after, q)
 	if err != nil {
 		return nil, err
 	}
 	again.Name = Replanned
-	if no == nil {
+	if no == nil && base.Strategy != nil { // a layout that breaks a rule has no plan to compare with
 		again.Moved = moves(e.Machine.Cluster, base, again)
 	}
 	why, err := q.whyOther(ctx, r, kept, again)
@@ -126,6 +130,17 @@ func (e *Existing) Change(ctx context.Context, p *Problem, ch Changes) (*Compari
 	out.Diff = append(out.Diff, diffColumns(base, again, why)...)
 	out.Notes = append(out.Notes, verdict(q, kept, spared, again)...)
 	return out, nil
+}
+
+// renew plans anew: the best plan, or the one that leaves most ranks in place where that costs no more.
+func (e *Existing) renew(ctx context.Context, m *Machine, p *Problem) (col *Column, r *planner.Request, no *planner.Infeasible, err error) {
+	req, err := p.request(m, 0)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	f := planner.Former{Strategy: e.Layout.Strategy.Parallel(), Seats: e.Seats, Batch: e.batch(p)}
+	col, no, err = p.searchWith(m, &req, 0, func() (*planner.Plan, error) { return planner.Renew(ctx, req, f) })
+	return col, &req, no, err
 }
 
 // verdict says what planning anew wins over the cheapest way to go on.
@@ -264,7 +279,7 @@ func (e *Existing) spare(m *Machine, p *Problem, lost []int) (*Column, error) {
 	cut := cutOff(c)
 	var idle []topology.GPUID
 	for id := range topology.GPUID(c.NumGPUs()) {
-		if !used[id] && c.GPUBad(id) == "" && (cut == nil || !cut[c.NodeOf(id)]) {
+		if !used[id] && c.GPUBad(id) == "" && !m.bars(id) && (cut == nil || !cut[c.NodeOf(id)]) {
 			idle = append(idle, id)
 		}
 	}

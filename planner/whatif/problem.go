@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"rankmap/internal/engine"
 	"rankmap/internal/hardware"
 	"rankmap/layout"
 	"rankmap/model"
@@ -20,8 +21,12 @@ type Machine struct {
 	// describes one machine of fixed size.
 	Grow func(gpus int) (*topology.Cluster, error)
 
-	limit int       // use at most this many GPUs; 0 = all
-	undo  []restore // takes changes back, last first
+	limit int // use at most this many GPUs, the first ones; 0 = all
+	// count and barred are what a layout was allowed: at most this many GPUs, which per-GPU figures count (0 = all), and those that
+	// it leaves out (nil = none).
+	count  int
+	barred []bool
+	undo   []restore // takes changes back, last first
 }
 
 // changed says that Changes.Apply made the machine what it is.
@@ -30,7 +35,7 @@ func (m *Machine) changed() bool { return len(m.undo) > 0 || m.limit > 0 }
 // paid is how many GPUs per-GPU figures count.
 func (m *Machine) paid(p *Problem, budget int) int {
 	n := m.Cluster.NumGPUs()
-	for _, most := range []int{budget, m.limit} {
+	for _, most := range []int{budget, m.limit, m.count} {
 		if most > 0 {
 			n = min(n, most)
 		}
@@ -40,6 +45,9 @@ func (m *Machine) paid(p *Problem, budget int) int {
 	}
 	return n
 }
+
+// bars says that the layout leaves a GPU out.
+func (m *Machine) bars(id topology.GPUID) bool { return m.barred != nil && m.barred[id] }
 
 // restore takes one change back: an edit, or the whole cluster that was there.
 type restore struct {
@@ -86,11 +94,18 @@ func (p *Problem) request(m *Machine, budget int) (planner.Request, error) {
 	if m.limit > 0 && (budget == 0 || m.limit < budget) {
 		budget = m.limit
 	}
-	r := planner.Request{Cluster: c, Spec: p.Spec, Workload: p.Workload, Freedom: p.Freedom, GPUs: p.GPUs, Top: 1, BestOnly: true}
+	r := planner.Request{Cluster: c, Spec: p.Spec, Workload: p.Workload, Freedom: p.Freedom, GPUs: p.GPUs, Budget: m.count, Top: 1, BestOnly: true}
 	use := m.chosen(budget)
 	inside, _ := m.island()
 	r.Skip = func(id topology.GPUID) bool {
-		return c.GPUBad(id) != "" || use != nil && !use[id] || inside != nil && !inside[id]
+		return c.GPUBad(id) != "" || m.bars(id) || use != nil && !use[id] || inside != nil && !inside[id]
+	}
+	if name := p.Workload.Engine; name != "" {
+		e, err := engine.Find(name)
+		if err != nil {
+			return r, err
+		}
+		r.Engine = &e
 	}
 	if err := p.Price(&r, p.Costs); err != nil {
 		return r, fmt.Errorf("%s: %w", m.Name, err)

@@ -122,6 +122,9 @@ func (k *setting) parse(val string) (Setting, error) {
 		}
 		out.Num = f
 	case word:
+		if k.key == "nccl" {
+			return out, checkNCCL(val)
+		}
 		if k.words != nil && !slices.Contains(k.words, val) {
 			return out, fmt.Errorf("%q is unknown%s", val, strictyaml.DidYouMean(val, k.words))
 		}
@@ -168,6 +171,9 @@ func (s Setting) Shown() float64 {
 // apply changes a machine or the problem. gpus is for the caller: it grows machines.
 func (s Setting) apply(m *Machine, p *Problem) error {
 	n := int(s.Num)
+	if err := s.suits(p); err != nil {
+		return err
+	}
 	switch s.Key {
 	case "gpus":
 		return m.grow(n)

@@ -53,6 +53,9 @@ func (a *assembly) finish() error {
 		return err
 	}
 	if len(nodes) == 0 {
+		if err := a.fillsNothing(); err != nil {
+			return err
+		}
 		a.res.Partial = a.partial(bare)
 		return nil
 	}
@@ -60,6 +63,20 @@ func (a *assembly) finish() error {
 		a.warn(fmt.Sprintf("%s: no source describes its GPUs: left out", bare[i].Name))
 	}
 	return a.cluster(nodes, gs)
+}
+
+// fillsNothing refuses flags that fill in what a node leaves open where no node is described.
+func (a *assembly) fillsNothing() error {
+	var errs []error
+	for _, f := range []struct {
+		flag  string
+		given bool
+	}{{"gpu", a.opts.GPU != ""}, {"nodes", a.opts.Nodes > 0}, {"nic-rate", a.opts.NICRate > 0}, {"fabric", a.opts.Fabric != ""}} {
+		if f.given {
+			errs = append(errs, fmt.Errorf("--%s: %s: %w: there is nothing to fill in", f.flag, a.res.Name, ErrNoGPU))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // wholeYAML takes a cluster document as it stands, or its single node several times.

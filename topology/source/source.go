@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"rankmap/internal/hardware"
+	"rankmap/internal/strictyaml"
 	"rankmap/internal/units"
 	"rankmap/topology"
 )
@@ -149,7 +150,7 @@ func unknownSource(arg string, err error, presets fs.FS) error {
 	case explicit && !strings.ContainsAny(kind, "/.\\"):
 		return fmt.Errorf("%q: %q is neither a preset nor a kind of file (presets: %s; kinds: %s)", arg, kind, strings.Join(topology.Presets(presets), ", "), strings.Join(kinds, ", "))
 	case !strings.ContainsAny(arg, "/."):
-		return fmt.Errorf("%q is neither a preset nor a file (presets: %s)", arg, strings.Join(topology.Presets(presets), ", "))
+		return fmt.Errorf("%q is neither a preset nor a file%s", arg, strictyaml.DidYouMean(arg, topology.Presets(presets)))
 	}
 	return err
 }
@@ -179,8 +180,12 @@ func loadPreset(arg string, o Options) (*Result, error) {
 
 // finish applies the flags that fill what the source leaves open.
 func (r *Result) finish(c *topology.Cluster, o Options) (err error) {
-	if o.Fabric != "" && c.Fabric.Kind == "" {
+	switch {
+	case o.Fabric == "":
+	case c.Fabric.Kind == "":
 		c.Fabric.Kind = o.Fabric
+	case c.Fabric.Kind != o.Fabric:
+		return fmt.Errorf("--fabric %s: %s names its network itself, %s: leave the flag out, or write the machine out (rankmap discover --from %s -f cluster.yaml) and change fabric.kind", o.Fabric, r.Name, c.Fabric.Kind, r.Name)
 	}
 	if o.NICRate > 0 {
 		if c, err = c.WithNICRate(o.NICRate, "flag --nic-rate", o.Catalog); err != nil {
