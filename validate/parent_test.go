@@ -128,7 +128,7 @@ func TestDryRunTouchesNothing(t *testing.T) {
 	}
 	before := count()
 	var b strings.Builder
-	if err := DryRun(&b, moeJob(), DefaultMeasuring(), DefaultDeadlines(), Launch{Exe: "/bin/rankmap"}); err != nil {
+	if err := Rehearse(moeJob(), DefaultMeasuring(), DefaultDeadlines(), Launch{Exe: "/bin/rankmap"}).WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
 	if got := count(); got != before {

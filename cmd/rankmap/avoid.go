@@ -15,6 +15,7 @@ import (
 type avoidFlags struct {
 	hosts   []string
 	exclude []string
+	barred  []bool // by GPU: left out by the layout that is kept; nil = none
 }
 
 func (a *avoidFlags) add(f *pflag.FlagSet) {
@@ -43,6 +44,11 @@ func (a *avoidFlags) skip(c *topology.Cluster) (func(topology.GPUID) bool, []str
 			errs = append(errs, fmt.Errorf("--exclude %q: %w", x, err))
 		}
 		for _, id := range ids {
+			out[id], any = true, true
+		}
+	}
+	for id := range a.barred {
+		if a.barred[id] {
 			out[id], any = true, true
 		}
 	}

@@ -86,7 +86,7 @@ func runCalibrate(d *deps, o *calibrateOptions) error {
 	if o.format != "" && !slices.Contains([]string{"text", "json", "yaml"}, o.format) {
 		return inputErrf("unknown output format %q (known: text, json, yaml)", o.format)
 	}
-	cat, profiles, kernels, err := loadProfiles(d, o.profiles)
+	cat, profiles, users, err := loadProfiles(d, o.profiles)
 	if err != nil {
 		return err
 	}
@@ -107,11 +107,20 @@ func runCalibrate(d *deps, o *calibrateOptions) error {
 		if rows > 0 {
 			return inputErrf("collectives and computations go into profiles of their own: calibrate with one kind of files at a time")
 		}
-		data, sum, err := calibrateKernels(d.Configs, cat, kernels, ops, o.lasting)
+		if len(users.kernels()) < len(users) {
+			return inputErrf("--profile: a profile of collectives is no start for computations")
+		}
+		data, sum, err := calibrateKernels(d.Configs, cat, users.kernels(), ops, o.lasting)
 		if err != nil {
 			return inputErr(err)
 		}
 		return o.finish(d, data, sum)
+	}
+	if len(users.kernels()) > 0 {
+		return inputErrf("--profile: a profile of computations is no start for collectives")
+	}
+	if o.lasting {
+		return inputErrf("--lasting is about computations, the files hold collectives")
 	}
 	points, skipped, err := accuracy.NewWith(cat, profiles, opts).Points(files...)
 	if err != nil {

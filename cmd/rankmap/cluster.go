@@ -3,8 +3,11 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -21,6 +24,7 @@ type clusterFlags struct {
 	nodes   int
 	nicRate string
 	fabric  string
+	set     func(flag string) bool
 }
 
 func (c *clusterFlags) add(f *pflag.FlagSet) {
@@ -48,10 +52,11 @@ func (l *commaList) Set(v string) error {
 
 // addDetails registers what fills the gaps of a source.
 func (c *clusterFlags) addDetails(f *pflag.FlagSet) {
+	c.set = f.Changed
 	f.StringVar(&c.gpu, "gpu", "", "GPU model where the source names none, such as h200-sxm")
 	f.IntVar(&c.nodes, "nodes", 0, "how many such nodes (a file that describes one node)")
-	f.StringVar(&c.nicRate, "nic-rate", "", "rate of one NIC where the source states none, such as 400G")
-	f.StringVar(&c.fabric, "fabric", "", "network between nodes: InfiniBand, RoCE, EFA, Slingshot or TCP")
+	f.StringVar(&c.nicRate, "nic-rate", "", "rate of one NIC, such as 400G: needed where the source states none")
+	f.StringVar(&c.fabric, "fabric", "", "network between nodes where the source names none: InfiniBand, RoCE, EFA, Slingshot or TCP")
 }
 
 // maxInput bounds a hand-written input; fabric dumps and layouts may be larger.
@@ -74,14 +79,14 @@ func (c *clusterFlags) load(d *deps, cat *hardware.Catalog) (*topology.Cluster, 
 	if err != nil {
 		return nil, sourceInfo{}, inputErr(err)
 	}
-	info := sourceInfo{name: res.Name, digest: digest(res.Bytes), files: res.Files, notes: res.Warnings}
+	info := sourceInfo{name: validName(res.Name), digest: digest(res.Bytes), files: res.Files, notes: res.Warnings}
 	return res.Cluster, info, nil
 }
 
 // options turns the flags into what package source takes.
 func (c *clusterFlags) options(d *deps, cat *hardware.Catalog) (source.Options, error) {
 	o := source.Options{Catalog: cat, Presets: d.Configs, GPU: c.gpu, Nodes: c.nodes}
-	if c.nodes < 0 {
+	if c.nodes < 0 || c.nodes == 0 && c.set != nil && c.set("nodes") {
 		return o, inputErrf("--nodes is %d, want at least 1", c.nodes)
 	}
 	if c.nicRate != "" {
@@ -116,16 +121,31 @@ func digest(b []byte) string {
 	return "sha256:" + hex.EncodeToString(s[:])
 }
 
+// validName is a file's name as documents hold it: what is not UTF-8 is replaced, so that they can be read again.
+func validName(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
+
+// named puts the file before what went wrong with it.
+func named(name string, err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return fmt.Errorf("%s: %w", name, at.Err)
+	}
+	if strings.HasPrefix(err.Error(), name+":") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
 // readAll reads a whole file of at most limit bytes.
 func readAll(d *deps, name string, limit int64) ([]byte, error) {
 	r, err := d.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, named(name, err)
 	}
 	defer r.Close()
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, named(name, err)
 	}
 	if int64(len(data)) > limit {
 		return nil, fmt.Errorf("%s: is larger than %d MiB", name, limit>>20)

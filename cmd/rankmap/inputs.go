@@ -9,7 +9,6 @@ import (
 	"rankmap/compute"
 	"rankmap/internal/engine"
 	"rankmap/internal/hardware"
-	"rankmap/internal/parallel"
 	"rankmap/layout"
 	"rankmap/model"
 	"rankmap/planner"
@@ -55,9 +54,13 @@ func (o *planOptions) load(d *deps) (*planInputs, error) {
 	if o.gpus < 0 || o.gpus == 0 && o.given("gpus") {
 		gerr = inputErrf("--gpus is %d, want at least 1", o.gpus)
 	}
+	if o.target == "" {
+		o.target = work.Engine
+	}
+	work.Engine = o.target
 	target, terr := o.engine(work.Task)
 	copies, rerr := o.redundant(spec, work.Task)
-	if err := firstCode(cerr, merr, ferr, werr, frerr, gerr, terr, rerr); err != nil {
+	if err := firstCode(cerr, merr, ferr, werr, frerr, gerr, terr, rerr, checkNetwork(&work, spec)); err != nil {
 		return nil, err
 	}
 	in := &planInputs{
@@ -70,12 +73,16 @@ func (o *planOptions) load(d *deps) (*planInputs, error) {
 		files:      append(append(cinfo.files, minfo.files...), wfiles...),
 	}
 	in.clusterDoc = topology.NewDoc(cluster)
+	o.inherit(in, former)
 	skip, avoided, err := o.avoid.skip(cluster)
 	if err != nil {
 		return nil, err
 	}
 	in.request.Skip = skip
 	in.notes = append(in.notes, avoided...)
+	if note := targetNote(target); note != "" {
+		in.notes = append(in.notes, note)
+	}
 	in.notes = append(append(append(in.notes, cinfo.notes...), minfo.notes...), notes...)
 	if former != nil {
 		f, err := planner.FormerOf(former, cluster, o.keep)
@@ -94,9 +101,15 @@ func (o *planOptions) prices(d *deps, in *planInputs) error {
 	if err != nil {
 		return err
 	}
+	if err := book.serves(in.request.Cluster); err != nil {
+		return err
+	}
 	in.files = append(in.files, o.profiles...)
 	in.book, in.cost = book, o.cost
 	if in.collectives, in.names.Kernels, err = o.kernels.options(in.request.Engine, o.cost); err != nil {
+		return err
+	}
+	if err := o.kernels.check(in.collectives, book, in.request.Workload.Task); err != nil {
 		return err
 	}
 	if err := o.kernels.fuse(&in.collectives, book, &in.request); err != nil {
@@ -114,10 +127,7 @@ func (o *planOptions) engine(task string) (*engine.Engine, error) {
 	if err != nil {
 		return nil, inputErr(fmt.Errorf("--target: %w", err))
 	}
-	if v := e.Check(parallel.Strategy{}, engine.Facts{Training: task == string(planner.TrainStep)}); len(v) > 0 {
-		return nil, inputErrf("--target %s with --task %s: %s", o.target, task, v[0].Text)
-	}
-	return &e, nil
+	return &e, checkTask(&e, o.target, task)
 }
 
 // kernelModels makes the kernel prices of each phase: prefill and training run at the sustained clock, decode at boost.

@@ -16,6 +16,8 @@ func main() {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	// Writing to a pipe whose reader went away is then an error, and not the end: see isBrokenPipe.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	var terminated atomic.Bool
 	go func() {
 		terminated.Store(<-signals == syscall.SIGTERM)

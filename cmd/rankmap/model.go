@@ -34,6 +34,7 @@ type modelOptions struct {
 	skew      float64
 	gradBytes int
 	out       output
+	given     func(flag string) bool
 }
 
 const modelExamples = `  rankmap model llama-3.1-70b
@@ -48,12 +49,15 @@ func newModelCmd(d *deps) *cobra.Command {
 		Example: modelExamples,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if o.list {
-				return listModels(d)
+				return listModels(d, o, args)
 			}
 			if len(args) != 1 {
 				return withHint(inputErrf("want one model, got %d argument(s)", len(args)), "known names: "+strings.Join(model.Names(d.Configs), ", "))
 			}
 			o.arg = args[0]
+			if err := o.unused(o.given); err != nil {
+				return err
+			}
 			return runModel(d, o)
 		},
 	}
@@ -70,14 +74,34 @@ func newModelCmd(d *deps) *cobra.Command {
 	f.Float64Var(&o.skew, "skew", 1, "load of the most loaded expert rank over the mean")
 	f.IntVar(&o.gradBytes, "grad-bytes", 4, "bytes of a gradient in training: 4 or 2")
 	o.out.addFlags(cmd, "table", "wide", "yaml", "json")
+	o.given = f.Changed
 	return cmd
 }
 
-func listModels(d *deps) error {
-	for _, n := range model.Names(d.Configs) {
-		fmt.Fprintln(d.Stdout, n)
+// listModels prints the names of the models that rankmap ships, one a line or as a list.
+func listModels(d *deps, o *modelOptions, args []string) error {
+	u := unusedFlags{given: o.given}
+	u.because("--list stands alone", "assume", "strategy", "task", "batch", "context", "weights", "kv-cache", "gpu", "skew", "grad-bytes")
+	if len(args) > 0 {
+		u.errs = append(u.errs, fmt.Errorf("--list takes no model, got %s", strings.Join(args, " ")))
 	}
-	return nil
+	if err := u.err(); err != nil {
+		return err
+	}
+	names := model.Names(d.Configs)
+	data, err := []byte(strings.Join(names, "\n")+"\n"), error(nil)
+	switch o.out.format {
+	case "json":
+		data, err = marshalJSON(names)
+	case "yaml":
+		data, err = marshalYAML(names)
+	default:
+		_, err = o.out.pick(d)
+	}
+	if err != nil {
+		return err
+	}
+	return o.out.write(d, data)
 }
 
 func runModel(d *deps, o *modelOptions) error {
@@ -141,6 +165,17 @@ func openModelAssuming(d *deps, arg, assume string) (*model.Spec, []string, erro
 // split reads the flags that describe a step.
 func (o *modelOptions) split(d *deps, s *model.Spec) (parallel.Strategy, model.Work, model.MemoryOptions, error) {
 	st, errs := parseStrategy(o.strategy, s)
+	if o.task != trainTask {
+		errs = append(errs, trainingKeys(st)...)
+	} else if o.gpu != "" {
+		errs = append(errs, errors.New("--gpu bounds batch and context of inference: leave it out with --task train"))
+	}
+	if o.given("skew") && st.EP < 2 {
+		errs = append(errs, errors.New("--skew is about experts spread over GPUs: --strategy has no ep above 1"))
+	}
+	if st.Interleave > 1 && st.PP == 1 {
+		errs = append(errs, fmt.Errorf("--strategy interleave=%d: virtual stages need a pipeline, such as pp=2", st.Interleave))
+	}
 	w := model.Work{Batch: o.batch, Context: o.context, WeightDType: o.weights, KVDType: o.kvCache, Skew: o.skew}
 	switch o.task {
 	case "prefill":
@@ -198,12 +233,15 @@ func parseStrategy(text string, s *model.Spec) (parallel.Strategy, []error) {
 	var st parallel.Strategy
 	var errs []error
 	degrees := map[string]*int{"tp": &st.TP, "pp": &st.PP, "dp": &st.DP, "cp": &st.CP, "ep": &st.EP, "expert-tp": &st.ExpertTP, "etp": &st.ExpertTP, "experttp": &st.ExpertTP,
-		"interleave": &st.Interleave, "zero": &st.ZeRO, "recompute-layers": &st.RecomputeLayers, "first-stage": &st.FirstStage, "last-stage": &st.LastStage}
+		"interleave": &st.Interleave, "zero": &st.ZeRO, "recompute-layers": &st.RecomputeLayers, "offload-layers": &st.OffloadLayers, "first-stage": &st.FirstStage, "last-stage": &st.LastStage}
 	const most = 1 << 20
+	seen := map[string]bool{}
 	for _, f := range strings.Split(text, ",") {
 		key, val, ok := strings.Cut(strings.TrimSpace(f), "=")
 		key, val = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(val)
 		switch {
+		case seen[key]:
+			errs = append(errs, fmt.Errorf("--strategy %s: given twice", key))
 		case !ok:
 			errs = append(errs, fmt.Errorf("--strategy %q: want key=value, such as tp=8", f))
 		case key == "sp" || key == "sequence-parallel":
@@ -229,6 +267,7 @@ func parseStrategy(text string, s *model.Spec) (parallel.Strategy, []error) {
 			}
 			*degrees[key] = n
 		}
+		seen[key] = true
 	}
 	if len(errs) > 0 {
 		return st.Normalize(), errs
@@ -249,6 +288,20 @@ func parseStrategy(text string, s *model.Spec) (parallel.Strategy, []error) {
 		errs = append(errs, fmt.Errorf("--strategy: %w", err))
 	}
 	return st, errs
+}
+
+// trainingKeys reports what only a training step looks at.
+func trainingKeys(st parallel.Strategy) []error {
+	var errs []error
+	for _, k := range []struct {
+		key   string
+		given bool
+	}{{"interleave", st.Interleave > 1}, {"zero", st.ZeRO > 0}, {"recompute", st.Recompute != ""}, {"recompute-layers", st.RecomputeLayers > 0}, {"offload-layers", st.OffloadLayers > 0}} {
+		if k.given {
+			errs = append(errs, fmt.Errorf("--strategy %s is about --task train", k.key))
+		}
+	}
+	return errs
 }
 
 // modelTable prints the document for people.

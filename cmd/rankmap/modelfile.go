@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"rankmap/internal/strictyaml"
 	"rankmap/model"
 )
 
@@ -26,8 +27,8 @@ func openModel(d *deps, arg string) (*model.Spec, sourceInfo, error) {
 	file := arg
 	if st, err := os.Stat(arg); err == nil && st.IsDir() {
 		file = filepath.Join(arg, "config.json")
-	} else if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, "/.") {
-		return nil, sourceInfo{}, inputErrf("model %q is neither a known name nor a file (known: %s)", arg, strings.Join(model.Names(d.Configs), ", "))
+	} else if errors.Is(err, fs.ErrNotExist) && !looksLikeFile(arg) {
+		return nil, sourceInfo{}, inputErrf("model %q is neither a known name nor a file%s", arg, strictyaml.DidYouMean(arg, model.Names(d.Configs)))
 	}
 	data, err := readAll(d, file, maxInput)
 	if err != nil {
@@ -43,11 +44,17 @@ func openModel(d *deps, arg string) (*model.Spec, sourceInfo, error) {
 		opts.Quant = bytes.NewReader(q)
 		files = append(files, side)
 	}
-	s, err := model.Parse(bytes.NewReader(data), file, opts)
+	s, err := model.Parse(bytes.NewReader(data), validName(file), opts)
 	if err != nil {
 		return nil, sourceInfo{}, inputErr(err)
 	}
 	return s, sourceInfo{name: s.Name, digest: digest(data), files: files, notes: s.Warnings}, nil
+}
+
+// looksLikeFile says whether a name that is no file was meant as one: a path, or a config by its suffix. Names of models
+// hold dots as well.
+func looksLikeFile(name string) bool {
+	return name == "-" || strings.ContainsAny(name, "/\\") || strings.HasSuffix(name, ".json")
 }
 
 // quantFile finds the quantisation file that belongs to a config: hf_quant_config.json beside config.json, or

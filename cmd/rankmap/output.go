@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
+
+	"rankmap/report"
 )
 
 // output is where and how a command's result goes: -o FORMAT, -f FILE.
@@ -20,6 +22,7 @@ type output struct {
 	format string
 	file   string
 	known  []string
+	picked string // the format in force
 }
 
 // addFlags registers -o and -f. Formats lists the known ones.
@@ -31,6 +34,12 @@ func (o *output) addFlags(cmd *cobra.Command, formats ...string) {
 
 // pick returns the format in force, or an error that lists the known ones.
 func (o *output) pick(d *deps) (string, error) {
+	format, err := o.choose(d)
+	o.picked = format
+	return format, err
+}
+
+func (o *output) choose(d *deps) (string, error) {
 	switch {
 	case o.format == "" && (d.Terminal && (o.file == "" || o.file == "-")):
 		return "table", nil
@@ -50,6 +59,9 @@ func (o *output) pick(d *deps) (string, error) {
 // overwritten.
 func (o *output) write(d *deps, data []byte, inputs ...string) error {
 	if o.file == "" || o.file == "-" {
+		if o.picked == "table" && d.Terminal {
+			data = []byte(report.Fold(string(data), d.Width))
+		}
 		_, err := d.Stdout.Write(data)
 		if isBrokenPipe(err) {
 			return nil
@@ -60,8 +72,11 @@ func (o *output) write(d *deps, data []byte, inputs ...string) error {
 }
 
 // writeFile writes a whole file or nothing: a temporary file in the same folder, synced and renamed. A symbolic link
-// and an input file are refused as targets.
+// and an input file are refused as targets. A device or a pipe, such as /dev/null, is written to and stays what it is.
 func writeFile(name string, data []byte, mode fs.FileMode, inputs ...string) error {
+	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() && !st.IsDir() {
+		return writeDevice(name, data)
+	}
 	st, err := os.Lstat(name)
 	switch {
 	case err == nil && st.Mode()&fs.ModeSymlink != 0:
@@ -79,6 +94,10 @@ func writeFile(name string, data []byte, mode fs.FileMode, inputs ...string) err
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".rankmap-*")
 	if err != nil {
+		var at *fs.PathError // which names a file that the user did not ask for
+		if errors.As(err, &at) {
+			err = at.Err
+		}
 		return inputErrf("%s: cannot write here: %w", name, err)
 	}
 	defer os.Remove(tmp.Name())
@@ -88,6 +107,19 @@ func writeFile(name string, data []byte, mode fs.FileMode, inputs ...string) err
 		return writeErr(name, err)
 	}
 	return writeErr(name, os.Rename(tmp.Name(), name))
+}
+
+// writeDevice writes to what is no plain file.
+func writeDevice(name string, data []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return writeErr(name, err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); isBrokenPipe(err) {
+		return nil
+	}
+	return writeErr(name, err)
 }
 
 // writeErr is a result that could not be written, a full disk for one: the place is at fault, neither input nor program.

@@ -27,7 +27,7 @@ type placementsOptions struct {
 // add registers the flags; -o and -f belong to validate and are copied in by the caller.
 func (o *placementsOptions) add(f *pflag.FlagSet) {
 	f.StringVar(&o.file, "placements", "", "confront the planner with published layouts: a CSV with id, model, task, gpus, gpu_type, degrees and measurements")
-	f.StringVar(&o.models, "models", "", "with --placements: table of model names, configurations and shapes (default: models.tsv beside the file)")
+	f.StringVar(&o.models, "models", "", "with --placements: table of model names, configurations and shapes (default: models.tsv beside the file, else of the collection at $RANKMAP_DATA or ../shared)")
 	f.StringArrayVar(&o.configs, "model-configs", nil, "with --placements: folder of the configurations that the table names (default: the table's own and models/* above it)")
 	f.BoolVar(&o.times, "times-only", false, "with --placements: compare measured times alone, without searching")
 }
@@ -40,7 +40,7 @@ func runPlacements(ctx context.Context, d *deps, o *placementsOptions) error {
 	}
 	r, err := d.Open(o.file)
 	if err != nil {
-		return inputErr(err)
+		return inputErr(named(o.file, err))
 	}
 	defer r.Close()
 	rows, err := measured.ReadPlacements(r, o.file)
@@ -79,17 +79,13 @@ func (o *placementsOptions) modelTable(d *deps) (accuracy.Models, []string, erro
 	var m accuracy.Models
 	file := o.models
 	if file == "" {
-		file = filepath.Join(filepath.Dir(o.file), "models.tsv")
-		if _, err := os.Stat(file); err != nil {
-			d.warnf("%s is missing: only models that rankmap knows are compared (--models)", file)
-			file = ""
-		}
+		file = findModelTable(d, o.file)
 	}
 	var files []string
 	if file != "" {
 		r, err := d.Open(file)
 		if err != nil {
-			return m, nil, inputErr(err)
+			return m, nil, inputErr(named(file, err))
 		}
 		defer r.Close()
 		if m.Map, err = measured.ReadModelMap(r, file); err != nil {
@@ -98,19 +94,10 @@ func (o *placementsOptions) modelTable(d *deps) (accuracy.Models, []string, erro
 		files = append(files, file)
 	}
 	folders := slices.Clone(o.configs)
-	if len(folders) == 0 && file != "" {
-		dir := filepath.Dir(file)
-		folders = append(folders, dir)
-		for _, pattern := range []string{"models", "models/*", "../models", "../models/*"} {
-			found, err := filepath.Glob(filepath.Join(dir, pattern))
-			if err != nil {
-				return m, nil, inputErr(err)
-			}
-			for _, f := range found {
-				if st, err := os.Stat(f); err == nil && st.IsDir() {
-					folders = append(folders, f)
-				}
-			}
+	if len(folders) == 0 {
+		var err error
+		if folders, err = configFolders(d, file); err != nil {
+			return m, nil, inputErr(err)
 		}
 	}
 	for _, f := range folders {
@@ -120,6 +107,61 @@ func (o *placementsOptions) modelTable(d *deps) (accuracy.Models, []string, erro
 		m.Folders = append(m.Folders, fs.FS(os.DirFS(f)))
 	}
 	return m, files, nil
+}
+
+// collections are the folders in which a collection of real inputs lies, as the tests take it: $RANKMAP_DATA, and "shared"
+// beside the working directory.
+func collections(d *deps) []string {
+	var out []string
+	if root := d.Getenv("RANKMAP_DATA"); root != "" {
+		out = append(out, root)
+	}
+	return append(out, filepath.Join("..", "shared"))
+}
+
+// findModelTable looks for the table of model names: beside the rows, then in the collections. "" = none, which is said.
+func findModelTable(d *deps, rows string) string {
+	beside := filepath.Join(filepath.Dir(rows), "models.tsv")
+	if _, err := os.Stat(beside); err == nil {
+		return beside
+	}
+	for _, root := range collections(d) {
+		file := filepath.Join(root, "placements", "models.tsv")
+		if _, err := os.Stat(file); err == nil {
+			d.warnf("%s is missing: model names are taken from %s (--models)", beside, file)
+			return file
+		}
+	}
+	d.warnf("%s is missing: only models that rankmap knows are compared (--models)", beside)
+	return ""
+}
+
+// configFolders lists where the configurations that a table names may lie: the table's folder, models/* in it and above it,
+// then models/* of the collections.
+func configFolders(d *deps, table string) ([]string, error) {
+	var folders, patterns []string
+	if table != "" {
+		dir := filepath.Dir(table)
+		folders = append(folders, dir)
+		for _, p := range []string{"models", "models/*", "../models", "../models/*"} {
+			patterns = append(patterns, filepath.Join(dir, p))
+		}
+	}
+	for _, root := range collections(d) {
+		patterns = append(patterns, filepath.Join(root, "models"), filepath.Join(root, "models", "*"))
+	}
+	for _, p := range patterns {
+		found, err := filepath.Glob(p)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			if st, err := os.Stat(f); err == nil && st.IsDir() && !slices.Contains(folders, f) {
+				folders = append(folders, f)
+			}
+		}
+	}
+	return folders, nil
 }
 
 // renderPlacements prints the result in a format.

@@ -84,10 +84,11 @@ func runPlan(ctx context.Context, d *deps, o *planOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.unused(); err != nil {
+		return err
+	}
 	if o.example {
-		if err := o.useExample(); err != nil {
-			return err
-		}
+		o.useExample()
 	}
 	in, err := o.load(d)
 	if err != nil {
@@ -151,22 +152,25 @@ func planErr(ctx context.Context, err error) error {
 	return inputErr(err) // a fact is missing that a price needs
 }
 
-// useExample fills in the built-in example; other inputs beside it are refused.
-func (o *planOptions) useExample() error {
-	if o.cluster.cluster != "" || o.model != "" || o.workload.file != "" || o.keep != "" {
-		return inputErrf("--example stands alone: leave out --cluster, --model, --workload and --keep")
-	}
+// useExample fills in the built-in example where flags say nothing else.
+func (o *planOptions) useExample() {
+	w := &o.workload
 	o.cluster.cluster, o.model = "hgx-h100:2", "llama-3.1-70b"
-	if o.workload.task == "" {
-		o.workload.task = "decode"
+	if w.task == "" {
+		w.task = decodeTask
 	}
-	if o.workload.isl == 0 {
-		o.workload.isl, o.workload.osl = 1024, 512
+	if w.task == trainTask {
+		return
 	}
-	if o.workload.batch == 0 {
-		o.workload.batch = 64
+	if w.isl == 0 && !o.given("isl") {
+		w.isl = 1024
 	}
-	return nil
+	if w.osl == 0 && !o.given("osl") {
+		w.osl = 512
+	}
+	if w.batch == 0 && w.concurrency == 0 && !o.given("batch") && !o.given("concurrency") && !o.pareto {
+		w.batch = 64
+	}
 }
 
 // parseFreedom reads --fix and --forbid.
@@ -201,9 +205,13 @@ func parseFreedom(fix, forbid []string) (planner.Freedom, error) {
 	return f, inputErr(errors.Join(errs...))
 }
 
+// parseDim reads a dimension that a user may choose; expert-dp follows from the others.
 func parseDim(s string) (parallel.Dim, error) {
 	var d parallel.Dim
 	err := d.UnmarshalText([]byte(strings.TrimSpace(s)))
+	if err == nil && d == parallel.ExpertDP {
+		err = errors.New("expert-dp follows from the other degrees")
+	}
 	return d, err
 }
 

@@ -30,7 +30,7 @@ func (in *planInputs) deepen(ctx context.Context, p *planner.Plan, o *planOption
 // costOfAvoiding plans the same on the sound machine.
 func (in *planInputs) costOfAvoiding(ctx context.Context, p *planner.Plan, o *planOptions, sound *topology.Cluster, parts []string) error {
 	if err := sound.Finish(in.book.cat); err != nil {
-		return err
+		return inputErr(err) // the parts that are broken contradict what the machine is said to be
 	}
 	r := in.request
 	r.Cluster = sound

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"rankmap/internal/hardware"
 	"rankmap/layout"
@@ -14,7 +16,7 @@ import (
 
 // readKeep reads the layout of --keep; its model stands where --model is not given.
 func (o *planOptions) readKeep(d *deps) (*layout.Layout, layout.Source, error) {
-	src := layout.Source{Name: o.keep}
+	src := layout.Source{Name: validName(o.keep)}
 	data, err := readAll(d, o.keep, layout.MaxSize)
 	if err != nil {
 		return nil, src, inputErr(err)
@@ -27,7 +29,7 @@ func (o *planOptions) readKeep(d *deps) (*layout.Layout, layout.Source, error) {
 	if o.model == "" {
 		o.model = l.Inputs.Model.Name
 	}
-	if !o.given("kernels") && l.Inputs.Kernels != "" {
+	if !o.given("kernels") && !o.given("target") && l.Inputs.Kernels != "" {
 		o.kernels.name = l.Inputs.Kernels
 	}
 	if !o.given("cost") && l.Inputs.Cost != "" {
@@ -71,4 +73,33 @@ func (in *planInputs) search(ctx context.Context) (*planner.Plan, error) {
 		return planner.Search(ctx, in.request)
 	}
 	return planner.Replan(ctx, in.request, *in.former)
+}
+
+// inherit sets what a plan may use: the flags', and of --keep what its layout was made with. Names that the cluster does not have
+// are left out.
+func (o *planOptions) inherit(in *planInputs, former *layout.Layout) {
+	use := layout.Use{GPUs: o.gpus, Hosts: joinLists(o.avoid.hosts), Exclude: joinLists(o.avoid.exclude)}
+	if former == nil || former.Inputs.Use.Empty() {
+		in.names.Use = (*layout.Use)(nil).Then(use)
+		return
+	}
+	was := former.Inputs.Use
+	in.names.Use = was.Then(use)
+	if o.gpus == 0 {
+		in.request.Budget = was.GPUs
+	}
+	barred, missing := (&layout.Use{Hosts: pick(len(o.avoid.hosts) == 0, was.Hosts), Exclude: was.Exclude}).Barred(in.request.Cluster)
+	o.avoid.barred = barred
+	in.notes = append(in.notes, fmt.Sprintf("as %s was made: %s", o.keep, was.Text()))
+	if len(missing) > 0 {
+		in.notes = append(in.notes, fmt.Sprintf("%s: the cluster has no %s, which the layout was made with or without", o.keep, strings.Join(missing[:min(len(missing), 8)], ", ")))
+	}
+}
+
+// pick is the list where cond holds, else nothing.
+func pick(cond bool, list []string) []string {
+	if cond {
+		return list
+	}
+	return nil
 }

@@ -59,6 +59,53 @@ func (k *kernelChoice) options(target *engine.Engine, cost string) (collective.O
 	return collective.Options{Kernels: name, KernelVersion: version}, record, nil
 }
 
+// check refuses a version of a library that cannot be the measured one's kin, and an inference library in training. Versions
+// between and near the measured ones are priced by them and flagged.
+func (k *kernelChoice) check(o collective.Options, b *priceBook, task string) error {
+	base, _ := strings.CutSuffix(k.name, fusedSuffix)
+	if o.Kernels == "" {
+		return nil
+	}
+	if base == "engine" {
+		if known := b.measuredVersions(o.Kernels); !kin(known, o.KernelVersion) {
+			return inputErrf("--target %s@%s: no %s %s is known (measured: %s): leave the version out for the newest rules", o.Kernels, o.KernelVersion, o.Kernels, o.KernelVersion, strings.Join(known, ", "))
+		}
+		return nil
+	}
+	if task == trainTask && o.Kernels != "symm" {
+		return inputErrf("--kernels %s goes with inference: the all-reduce of %s has no place in a training step (want nccl or symm)", k.name, o.Kernels)
+	}
+	if o.KernelVersion == "" {
+		return nil
+	}
+	if !engine.IsVersion(o.KernelVersion) {
+		return inputErrf("--kernels %s: %q is no version: want numbers such as %s@0.19.0", k.name, o.KernelVersion, o.Kernels)
+	}
+	if measured := b.measuredVersions(o.Kernels); !kin(measured, o.KernelVersion) {
+		return inputErrf("--kernels %s: no %s %s is known (measured: %s)", k.name, o.Kernels, o.KernelVersion, strings.Join(measured, ", "))
+	}
+	return nil
+}
+
+// kin says whether a version shares its first number with a measured one; no version and nothing measured count as yes.
+func kin(measured []string, version string) bool {
+	return version == "" || len(measured) == 0 || slices.ContainsFunc(measured, func(v string) bool { return engine.SameMajor(v, version) })
+}
+
+// measuredVersions lists the versions of a library whose all-reduce some profile holds, sorted.
+func (b *priceBook) measuredVersions(library string) []string {
+	var out []string
+	for _, system := range b.profiles.Systems() {
+		for _, c := range b.profiles.Collective(system).Custom {
+			if c.Kernel == library {
+				out = append(out, c.Libraries...)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // fuse completes the options where the all-reduces do the norm as well: what that saves, from the prices of the norm's own kernel.
 func (k *kernelChoice) fuse(o *collective.Options, b *priceBook, r *planner.Request) error {
 	if !strings.HasSuffix(k.name, fusedSuffix) {

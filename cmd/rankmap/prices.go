@@ -2,6 +2,7 @@ package main
 
 import (
 	"io/fs"
+	"slices"
 
 	"rankmap/collective"
 	"rankmap/compute"
@@ -9,6 +10,7 @@ import (
 	"rankmap/model"
 	"rankmap/planner"
 	"rankmap/planner/step"
+	"rankmap/topology"
 )
 
 // priceBook holds the models of time, read once: it makes requests for any number of clusters complete.
@@ -16,20 +18,38 @@ type priceBook struct {
 	configs  fs.FS
 	cat      *hardware.Catalog
 	profiles *hardware.Profiles
-	own      []*hardware.Kernels
+	users    userProfiles
 	kernels  map[string]map[model.Phase]*compute.Model // by system
 }
 
 // newPriceBook reads datasheets, profiles, and the user's own profiles.
 func newPriceBook(d *deps, own []string) (*priceBook, error) {
-	cat, profiles, kernels, err := loadProfiles(d, own)
+	cat, profiles, users, err := loadProfiles(d, own)
 	if err != nil {
 		return nil, err
 	}
 	return &priceBook{
-		configs: d.Configs, cat: cat, profiles: profiles, own: kernels,
+		configs: d.Configs, cat: cat, profiles: profiles, users: users,
 		kernels: map[string]map[model.Phase]*compute.Model{},
 	}, nil
+}
+
+// serves reports profiles of --profile that no GPU of the clusters is priced by.
+func (b *priceBook) serves(clusters ...*topology.Cluster) error {
+	var systems []string
+	for _, c := range clusters {
+		for i := range c.Classes {
+			for g := range c.Classes[i].GPUs {
+				if s, err := b.cat.GPU(c.Classes[i].GPUs[g].Model); err == nil && !slices.Contains(systems, s.System) {
+					systems = append(systems, s.System)
+				}
+			}
+		}
+	}
+	if len(systems) == 0 {
+		return nil // which is an error of its own
+	}
+	return b.users.serves(b.profiles, systems)
 }
 
 // costs are the ways to price collectives.
@@ -41,7 +61,7 @@ func (b *priceBook) fill(r *planner.Request, cost string, o collective.Options) 
 	if err != nil {
 		return err
 	}
-	r.Capacity = sheet.Memory()
+	r.Capacity, r.HostLink = sheet.Memory(), sheet.HostLink()
 	r.PeakFLOPS = sheet.TFLOPS["bf16"] * 1e12
 	kernels, err := b.models(sheet)
 	if err != nil {
@@ -62,7 +82,7 @@ func (b *priceBook) fill(r *planner.Request, cost string, o collective.Options) 
 // kernelsOf are the kernel parameters of a system: the user's own, or the built-in ones.
 func (b *priceBook) kernelsOf(system string) (*hardware.Kernels, error) {
 	k, err := hardware.LoadKernels(b.configs, system)
-	for _, p := range b.own {
+	for _, p := range b.users.kernels() {
 		if p.System == system {
 			return p, nil
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -13,6 +15,7 @@ import (
 
 // userProfile is one file that rankmap calibrate wrote: times of collectives, or of computations.
 type userProfile struct {
+	name        string
 	collectives *hardware.CollectiveProfile
 	kernels     *hardware.Kernels
 }
@@ -48,9 +51,49 @@ func readProfile(d *deps, name string) (userProfile, error) {
 	return userProfile{kernels: k}, nil
 }
 
+// userProfiles are the profiles of --profile.
+type userProfiles []userProfile
+
+// kernels lists those of computations.
+func (u userProfiles) kernels() []*hardware.Kernels {
+	var out []*hardware.Kernels
+	for _, p := range u {
+		if p.kernels != nil {
+			out = append(out, p.kernels)
+		}
+	}
+	return out
+}
+
+// serves reports profiles that nothing would be priced by: of other GPUs than those of the machines.
+func (u userProfiles) serves(ps *hardware.Profiles, systems []string) error {
+	var errs []error
+	for _, p := range u {
+		var of string
+		used := false
+		if p.kernels != nil {
+			of = p.kernels.System
+			used = slices.Contains(systems, of)
+		} else {
+			of = p.collectives.System
+			used = slices.ContainsFunc(systems, func(s string) bool { return s == of || leansOn(ps, s, of) })
+		}
+		if !used {
+			errs = append(errs, fmt.Errorf("--profile %s is of %s, the GPUs are %s: leave it out", p.name, of, strings.Join(systems, ", ")))
+		}
+	}
+	return inputErr(errors.Join(errs...))
+}
+
+// leansOn says whether the collectives of a system are priced by another one's profile, or with its help.
+func leansOn(ps *hardware.Profiles, system, other string) bool {
+	p := ps.Collective(system)
+	return p != nil && (p.Like == other || slices.Contains(p.Siblings, other))
+}
+
 // loadProfiles reads datasheets, the built-in profiles of collectives, and the user's own profiles: those of collectives
-// replace the built-in ones, those of computations are returned.
-func loadProfiles(d *deps, own []string) (*hardware.Catalog, *hardware.Profiles, []*hardware.Kernels, error) {
+// replace the built-in ones.
+func loadProfiles(d *deps, own []string) (*hardware.Catalog, *hardware.Profiles, userProfiles, error) {
 	cat, err := hardware.Load(d.Configs)
 	if err != nil {
 		return nil, nil, nil, err
@@ -59,18 +102,18 @@ func loadProfiles(d *deps, own []string) (*hardware.Catalog, *hardware.Profiles,
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	var kernels []*hardware.Kernels
+	var users userProfiles
 	var errs []error
 	for _, name := range own {
 		p, err := readProfile(d, name)
-		switch {
-		case err != nil:
+		if err != nil {
 			errs = append(errs, err)
-		case p.collectives != nil:
-			profiles = profiles.With(p.collectives)
-		default:
-			kernels = append(kernels, p.kernels)
+			continue
 		}
+		if p.name = name; p.collectives != nil {
+			profiles = profiles.With(p.collectives)
+		}
+		users = append(users, p)
 	}
-	return cat, profiles, kernels, inputErr(errors.Join(errs...))
+	return cat, profiles, users, inputErr(errors.Join(errs...))
 }

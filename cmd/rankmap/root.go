@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"rankmap/internal/strictyaml"
 )
 
 // version is set by the release build: -ldflags "-X main.version=v1.2.3".
@@ -13,9 +16,12 @@ var version = "dev"
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, d *deps, args []string) int {
-	root := newRootCmd(d)
+	out := &watchedWriter{w: d.Stdout}
+	q := *d
+	q.Stdout = out
+	root := newRootCmd(&q)
 	root.SetArgs(args)
-	return finish(d, root.ExecuteContext(ctx))
+	return finish(&q, out.verdict(root.ExecuteContext(ctx)))
 }
 
 // commands lists the sub-commands, in the order of the help text. Each lives in a file of its own.
@@ -41,7 +47,13 @@ and predicts TTFT, TPOT or the training step with the time of every collective o
 		Version:       version,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return inputErrf("unknown command %q (see rankmap --help)", args[0])
+				var names []string
+				for _, c := range cmd.Commands() {
+					if !c.Hidden {
+						names = append(names, c.Name())
+					}
+				}
+				return inputErrf("unknown command %q%s (see rankmap --help)", args[0], suggestion(args[0], names))
 			}
 			return nil
 		},
@@ -50,13 +62,41 @@ and predicts TTFT, TPOT or the training step with the time of every collective o
 	root.SetIn(d.Stdin)
 	root.SetOut(d.Stdout)
 	root.SetErr(d.Stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return inputErr(err) })
+	root.SetFlagErrorFunc(flagErr)
 	root.SetVersionTemplate("rankmap {{.Version}}\n")
 	for _, mk := range commands {
 		root.AddCommand(mk(d))
 	}
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitCodesHelp})
 	return root
+}
+
+// flagErr is an error of the flag parser, with the flag that was probably meant.
+func flagErr(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		f := value.GetFlag()
+		if want := flagWants[f.Value.Type()]; want != "" {
+			return inputErrf("--%s %q: want %s", f.Name, value.GetValue(), want)
+		}
+		return inputErr(err)
+	}
+	word, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !unknown {
+		return inputErr(err)
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	hint := ""
+	if s := strictyaml.Suggest(word, names); s != "" {
+		hint = ", did you mean --" + s + "?"
+	}
+	return inputErrf("%w%s (see rankmap %s --help)", err, hint, cmd.Name())
+}
+
+// flagWants says what a flag takes, by its type.
+var flagWants = map[string]string{
+	"int": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a time with its unit, such as 500ms or 2s",
 }
 
 // noArgs refuses positional arguments with exit code 2.

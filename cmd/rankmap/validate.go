@@ -44,6 +44,7 @@ type validateOptions struct {
 	measured  measuredOptions
 
 	placements placementsOptions
+	given      func(flag string) bool
 }
 
 // defaultReport is where the report goes when no flag says otherwise.
@@ -67,10 +68,7 @@ leads and reports. The copies join with a secret: RANKMAP_TOKEN or --token-file.
   rankmap validate layout.yaml --require 'busbw>=0.85*expected'
   rankmap validate layout.yaml --quick --nccl-lib /opt/nccl/lib/libnccl.so.2 -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(o.measured.files) == 0 && o.placements.file == "" && len(args) != 1 {
-				return inputErrf("want one layout, got %d argument(s)", len(args))
-			}
-			return nil
+			return o.unused(args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.placements.file != "" {
@@ -108,6 +106,7 @@ leads and reports. The copies join with a secret: RANKMAP_TOKEN or --token-file.
 	f.StringVar(&o.calibrate, "calibrate", "", "write a profile fitted to what was measured")
 	o.measured.add(f)
 	o.placements.add(f)
+	o.given = f.Changed
 	return cmd
 }
 
@@ -151,7 +150,7 @@ func runValidate(ctx context.Context, d *deps, o *validateOptions) error {
 	var shown []string
 	launch.Env, shown = validate.ChildEnv(os.Environ())
 	if o.dryRun {
-		return validate.DryRun(d.Stdout, job, m, dl, launch)
+		return o.rehearse(d, validate.Rehearse(job, m, dl, launch))
 	}
 	place, err := validate.FindPlace(d.Getenv, len(job.Hosts()))
 	if err != nil {
@@ -181,6 +180,26 @@ func runValidate(ctx context.Context, d *deps, o *validateOptions) error {
 		return nil
 	}
 	return finishValidate(d, o, rep, format)
+}
+
+// rehearse prints what a run would do: text, unless -o says otherwise.
+func (o *validateOptions) rehearse(d *deps, r *validate.Rehearsal) error {
+	var data []byte
+	var err error
+	switch o.out.format {
+	case "json":
+		data, err = marshalJSON(r)
+	case "yaml":
+		data, err = marshalYAML(r)
+	default:
+		var b bytes.Buffer
+		err = r.WriteText(&b)
+		data = b.Bytes()
+	}
+	if err != nil {
+		return err
+	}
+	return o.out.write(d, data, o.layout)
 }
 
 // launched collects what the copies of a launched run need to find each other; nil when no launcher started several.

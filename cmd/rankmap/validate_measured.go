@@ -37,12 +37,12 @@ type measuredOptions struct {
 func (o *measuredOptions) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.files, "measured", nil, "confront predictions with measurements: "+strings.Join(measured.Formats(), ", ")+"; further files may follow as arguments")
 	f.StringVar(&o.system, "system", "", "with --measured: GPU of files that name none, such as h200_sxm; otherwise only rows of that system")
-	f.StringVar(&o.launch, "launch", "", "with --measured: graph or eager, where the file does not say (old nccl-tests output)")
+	f.StringVar(&o.launch, "launch", "", "graph or eager: all that is measured; with --measured, where the file does not say (old nccl-tests output)")
 	f.IntVar(&o.nics, "nics", 0, "with --measured: NICs of a node, for files over several nodes that do not say")
 	f.StringVar(&o.nicRate, "nic-rate", "", "with --measured: rate of one NIC, such as 400G")
 	f.StringVar(&o.fabric, "fabric", "", "with --measured: network between nodes: InfiniBand, RoCE, EFA, Slingshot or TCP")
 	f.StringArrayVar(&o.profiles, "profile", nil, "profile of rankmap calibrate to use instead of the built-in one")
-	f.BoolVar(&o.noMulticast, "no-multicast", false, "with --measured: in-switch reduction was off (NCCL_NVLS_ENABLE=0)")
+	f.BoolVar(&o.noMulticast, "no-multicast", false, "in-switch reduction is off, or was when a table was measured (NCCL_NVLS_ENABLE=0)")
 }
 
 // runMeasured reads the files, prices every row and prints the errors.
@@ -51,7 +51,7 @@ func runMeasured(d *deps, o *measuredOptions) error {
 	if err != nil {
 		return err
 	}
-	cat, profiles, kernels, err := loadProfiles(d, o.profiles)
+	cat, profiles, users, err := loadProfiles(d, o.profiles)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func runMeasured(d *deps, o *measuredOptions) error {
 			return err
 		}
 	}
-	res := accuracy.NewWith(cat, profiles, opts).WithKernels(d.Configs, kernels...).Rows(files...)
+	res := accuracy.NewWith(cat, profiles, opts).WithKernels(d.Configs, users.kernels()...).Rows(files...)
 	if err := measuredRuns(d, o, files, &res); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func readMeasured(d *deps, names []string) ([]measured.File, error) {
 	for _, name := range names {
 		r, err := d.Open(name)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, named(name, err))
 			continue
 		}
 		f, err := measured.Read(r, name)

@@ -22,7 +22,7 @@ type prices struct {
 // newPrices rebuilds the machine that is inside the layout. NCCL_NVLS_ENABLE=0 in the environment means that in-switch
 // reduction is off.
 func newPrices(d *deps, l *layout.Layout, o *validateOptions) (*prices, error) {
-	cat, profiles, _, err := loadProfiles(d, o.measured.profiles)
+	cat, profiles, users, err := loadProfiles(d, o.measured.profiles)
 	if err != nil {
 		return nil, err
 	}
@@ -30,8 +30,16 @@ func newPrices(d *deps, l *layout.Layout, o *validateOptions) (*prices, error) {
 	if err != nil {
 		return nil, inputErr(err)
 	}
+	if len(users.kernels()) > 0 {
+		return nil, inputErrf("--profile: validate runs collectives alone, a profile of computations has no use here")
+	}
 	opts := collective.Options{Assume: true, NoMulticast: o.measured.noMulticast || d.Getenv("NCCL_NVLS_ENABLE") == "0"}
 	p := &prices{model: collective.New(cluster, profiles, opts), seat: map[int]topology.GPUID{}, system: systemIn(cluster, cat)}
+	if p.system != "" {
+		if err := users.serves(profiles, []string{p.system}); err != nil {
+			return nil, err
+		}
+	}
 	for _, r := range l.Ranks {
 		for _, n := range cluster.Nodes {
 			if n.Name != r.Host {

@@ -249,11 +249,6 @@ func (o *whatIfOptions) check() error {
 		if o.ladder {
 			bad("--ladder is about a machine: give --cluster in place of a LAYOUT")
 		}
-		for _, f := range []string{"workload", "task", "isl", "osl", "seq-len", "batch", "concurrency", "weights", "kv-cache", "objective", "ttft", "tpot"} {
-			if o.given(f) {
-				bad("--%s: the layout holds its workload; change it by --set, such as --set batch=64", f)
-			}
-		}
 	}
 	if o.ladder && (len(o.sweep) > 0 || !o.changes.Empty()) {
 		bad("--ladder takes no --sweep, --set, --drop or --degrade")
@@ -271,6 +266,9 @@ func (o *whatIfOptions) check() error {
 		bad("--gpus is %d, want at least 1", o.gpus)
 	}
 	if err := o.changes.Check(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := o.unused(); err != nil {
 		errs = append(errs, err)
 	}
 	return inputErr(errors.Join(errs...))

@@ -64,7 +64,7 @@ func (o *whatIfOptions) load(d *deps) (*whatIfInputs, error) {
 				l.Inputs.Model.Name, minfo.name, l.Inputs.Model.Digest, minfo.digest))
 		}
 	}
-	errs = append(errs, o.task(d, in, l))
+	errs = append(errs, o.task(d, in, l), checkNetwork(&p.Workload, p.Spec))
 	if p.Freedom, err = parseFreedom(o.fix, o.forbid); err != nil {
 		errs = append(errs, err)
 	}
@@ -82,6 +82,10 @@ func (o *whatIfOptions) load(d *deps) (*whatIfInputs, error) {
 			p.Costs.Kernels = l.Inputs.Kernels
 		}
 	}
+	if l == nil {
+		errs = append(errs, o.target(p))
+	}
+	errs = append(errs, in.profiles(book, o.changes.Set))
 	return in, firstCode(errs...)
 }
 
@@ -122,7 +126,7 @@ func (o *whatIfOptions) machine(d *deps, book *priceBook, name string) (whatif.M
 	if err != nil {
 		return whatif.Machine{}, info, err
 	}
-	m := whatif.Machine{Name: name, Source: layout.Source{Name: info.name, Digest: info.digest}, Cluster: c}
+	m := whatif.Machine{Name: validName(name), Source: layout.Source{Name: info.name, Digest: info.digest}, Cluster: c}
 	m.Grow = o.grow(d, book, name, c)
 	return m, info, nil
 }

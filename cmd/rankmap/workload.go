@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -27,25 +28,29 @@ type workloadFlags struct {
 	ttft, tpot         time.Duration
 	chunk              int
 	overlap, eager     bool
+	lora               int
+	loraTargets        string
 	set                func(string) bool
 }
 
 func (w *workloadFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&w.file, "workload", "", "workload: chat, long-context or pretrain, or a YAML file with the keys of inputs.workload in a layout")
 	f.StringVar(&w.task, "task", "", "serve, prefill, decode or train (default serve)")
-	f.IntVar(&w.isl, "isl", 0, "input tokens a sequence (default 4096)")
-	f.IntVar(&w.osl, "osl", 0, "output tokens a sequence (default 1024)")
+	f.IntVar(&w.isl, "isl", 0, "input tokens a sequence (inference; default 4096)")
+	f.IntVar(&w.osl, "osl", 0, "output tokens a sequence (inference; default 1024)")
 	f.IntVar(&w.seqLen, "seq-len", 0, "sequence length in training (default 4096)")
 	f.IntVar(&w.batch, "batch", 0, "sequences in flight over all GPUs (default: searched); the global batch in training (default 1024)")
-	f.IntVar(&w.concurrency, "concurrency", 0, "requests in flight; for serving the same as --batch")
+	f.IntVar(&w.concurrency, "concurrency", 0, "requests in flight, the same as --batch (inference)")
 	f.StringVar(&w.weights, "weights", "", "weight type: bf16, fp8, fp8_block, nvfp4, mxfp4, int4 (default: as the config stores them)")
-	f.StringVar(&w.kvCache, "kv-cache", "", "KV cache type: bf16 or fp8 (default bf16)")
-	f.StringVar(&w.objective, "objective", "", "throughput, latency, step-time or min-gpus (default throughput, training step-time)")
-	f.DurationVar(&w.ttft, "ttft", 0, "limit of the time to the first token, such as 500ms")
-	f.DurationVar(&w.tpot, "tpot", 0, "limit of the time per output token, such as 30ms")
-	f.IntVar(&w.chunk, "chunk", 0, "serving: tokens that a step may carry on one attention replica, decode and prompts together (default: the target engine's, 8192)")
-	f.BoolVar(&w.overlap, "overlap", false, "serving: the engine runs a step over experts as two batches that hide each other's exchange (SGLang --enable-two-batch-overlap, vLLM --enable-dbo)")
-	f.BoolVar(&w.eager, "eager", false, "serving: decode runs without CUDA graphs")
+	f.StringVar(&w.kvCache, "kv-cache", "", "KV cache type: bf16 or fp8 (inference; default bf16)")
+	f.StringVar(&w.objective, "objective", "", "throughput, latency, step-time or min-gpus (default throughput; training step-time, which latency and throughput equal: its batch is given)")
+	f.DurationVar(&w.ttft, "ttft", 0, "limit of the time to the first token, such as 500ms (serve, prefill)")
+	f.DurationVar(&w.tpot, "tpot", 0, "limit of the time per output token, such as 30ms (serve, decode)")
+	f.IntVar(&w.chunk, "chunk", 0, "tokens that a step may carry on one attention replica, decode and prompts together (serve, prefill; default: the target engine's, 8192)")
+	f.BoolVar(&w.overlap, "overlap", false, "the engine runs a step over experts as two batches that hide each other's exchange (SGLang --enable-two-batch-overlap, vLLM --enable-dbo; inference)")
+	f.BoolVar(&w.eager, "eager", false, "decode runs without CUDA graphs (serve)")
+	f.IntVar(&w.lora, "lora", 0, "train adapters of this rank beside frozen weights (train)")
+	f.StringVar(&w.loraTargets, "lora-targets", "", "layers with adapters: linear (attention and feed-forward), attention or qkv (train with --lora; default linear)")
 	w.set = f.Changed
 }
 
@@ -59,6 +64,9 @@ func (w *workloadFlags) readFile(d *deps) (layout.Workload, []string, error) {
 		return out, nil, strictyaml.Read(bytes.NewReader(data), w.file, strictyaml.HandWritten, &out)
 	}
 	data, err := readAll(d, w.file, maxInput)
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(w.file, "/.") {
+		return out, nil, inputErrf("--workload %q is neither a known name nor a file%s", w.file, strictyaml.DidYouMean(w.file, workloadFiles(d)))
+	}
 	if err != nil {
 		return out, nil, inputErr(err)
 	}
@@ -66,8 +74,26 @@ func (w *workloadFlags) readFile(d *deps) (layout.Workload, []string, error) {
 	return out, []string{w.file}, inputErr(err)
 }
 
+// workloadFiles lists the workloads that rankmap ships.
+func workloadFiles(d *deps) []string {
+	var out []string
+	files, _ := fs.Glob(d.Configs, "workloads/*.yaml")
+	for _, f := range files {
+		out = append(out, strings.TrimSuffix(path.Base(f), ".yaml"))
+	}
+	return out
+}
+
 // weightTypes are the types that the kernels know.
 var weightTypes = []string{"bf16", "fp16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int4"}
+
+// suggestion is the known word that was probably meant, as ", did you mean ...".
+func suggestion(word string, known []string) string {
+	if s := strictyaml.Suggest(word, known); s != "" {
+		return fmt.Sprintf(", did you mean %q?", s)
+	}
+	return ""
+}
 
 // resolve applies flags and defaults, says which defaults it used, and reports every problem at once.
 func (w *workloadFlags) resolve(base layout.Workload) (layout.Workload, []string, error) {
@@ -90,6 +116,7 @@ func (w *workloadFlags) resolve(base layout.Workload) (layout.Workload, []string
 	num("seq-len", w.seqLen, &out.SeqLen)
 	num("concurrency", w.concurrency, &out.Concurrency)
 	num("chunk", w.chunk, &out.Chunk)
+	num("lora", w.lora, &out.LoRA)
 	out.Overlap, out.Eager = out.Overlap || w.overlap, out.Eager || w.eager
 	str := func(v string, into *string) {
 		if v != "" {
@@ -100,8 +127,9 @@ func (w *workloadFlags) resolve(base layout.Workload) (layout.Workload, []string
 	str(w.weights, &out.Weights)
 	str(w.kvCache, &out.KVCache)
 	str(w.objective, &out.Objective)
+	str(w.loraTargets, &out.LoRATargets)
 	limit := func(name string, v time.Duration, into *float64) {
-		if v < 0 {
+		if v < 0 || v == 0 && w.set(name) {
 			bad("--%s is %s, want a positive time such as 500ms", name, v)
 		} else if v > 0 {
 			*into = millis(v)
@@ -118,9 +146,8 @@ func (w *workloadFlags) resolve(base layout.Workload) (layout.Workload, []string
 	}
 	def("task", out.Task == "", func() string { out.Task = string(planner.Serve); return out.Task })
 	serving := out.Task != string(planner.TrainStep)
-	if !serving && (out.Chunk > 0 || out.Overlap || out.Eager) {
-		bad("--chunk, --overlap and --eager are about serving, the task is train")
-	}
+	w.inRange(&out, bad)
+	left := w.applies(&out, bad)
 	def("isl", serving && out.ISL == 0, func() string { out.ISL = 4096; return "4096" })
 	def("osl", serving && out.OSL == 0, func() string { out.OSL = 1024; return "1024" })
 	def("objective", out.Objective == "", func() string {
@@ -143,14 +170,21 @@ func (w *workloadFlags) resolve(base layout.Workload) (layout.Workload, []string
 	}
 	oneOf := func(name, v string, known []string) {
 		if v != "" && !slices.Contains(known, v) {
-			bad("--%s %q is unknown (known: %s)", name, v, strings.Join(known, ", "))
+			bad("--%s %q is unknown%s (known: %s)", name, v, suggestion(v, known), strings.Join(known, ", "))
 		}
 	}
 	oneOf("task", out.Task, []string{"serve", "prefill", "decode", "train"})
 	oneOf("objective", out.Objective, []string{"throughput", "latency", "step-time", "min-gpus"})
 	oneOf("weights", out.Weights, weightTypes)
 	oneOf("kv-cache", out.KVCache, []string{"bf16", "fp8"})
-	var notes []string
+	oneOf("lora-targets", out.LoRATargets, []string{"linear", "attention", "qkv"})
+	if out.LoRATargets != "" && out.LoRA == 0 && !serving {
+		bad("--lora-targets %s says which layers get adapters: want their rank too, such as --lora 16", out.LoRATargets)
+	}
+	if out.LoRA < 0 {
+		bad("lora is %d, want a rank of at least 1", out.LoRA)
+	}
+	notes := left
 	if len(used) > 0 {
 		notes = append(notes, "defaults in force: "+strings.Join(used, ", "))
 	}
