@@ -47,6 +47,8 @@ type Choice struct {
 	Ratio                        float64 // predicted cost of the row's layout over our best
 	Fits                         bool    // the row's layout fits the memory as we count it
 	Reason                       string  // why we disagree; empty when the row is our best
+	Chance                       float64 // share of the layouts that fit which would count as among our first three
+	Loads                        int     // loads that the row was compared under: it counts where it does best
 }
 
 // rankingKey is what a ranking depends on.
@@ -85,16 +87,67 @@ func (c *Placer) price(j *job) (*planner.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.Price(j.strategy, j.exact, 0)
+	return j.own(k)
 }
 
-// choice finds the row's tuple in our ranking.
-func (c *Placer) choice(ctx context.Context, j *job) (Choice, *planner.Outcome, error) {
+// own prices a row's own layout. A training run whose row names no sharding and that does not fit with the optimizer dealt out
+// must have sharded its parameters too.
+func (j *job) own(k *planner.Ranking) (*planner.Outcome, error) {
+	o, err := k.Price(j.strategy, j.exact, 0)
+	if err != nil || j.row.Task != "train" || j.held.ZeRO != 0 || j.exact.ZeRO != 1 || o.Memory.Total() <= k.Capacity() {
+		return o, err
+	}
+	free := j.exact
+	free.ZeRO = 0
+	return k.Price(j.strategy, free, 0)
+}
+
+// decision compares a row under each load that it may have been decided for, and returns the comparison that it does best in.
+func (c *Placer) decision(ctx context.Context, j *job) (Choice, *planner.Outcome, error) {
+	best, own, top, err := c.choice(ctx, j)
+	if err != nil {
+		return best, nil, err
+	}
+	for _, x := range j.others {
+		ch, _, more, err := c.choice(ctx, x)
+		if err != nil {
+			return best, nil, err
+		}
+		for t := range more {
+			top[t] = true
+		}
+		if better(&ch, &best) {
+			ch.Of = max(ch.Of, best.Of)
+			best = ch
+		}
+	}
+	best.Loads = 1 + len(j.others)
+	if best.Of > 0 {
+		best.Chance = float64(len(top)) / float64(best.Of)
+	}
+	return best, own, nil
+}
+
+// better says that a row does better in one comparison than in another: it fits, stands higher, costs less.
+func better(a, b *Choice) bool {
+	switch {
+	case (a.Rank > 0) != (b.Rank > 0):
+		return a.Rank > 0
+	case a.top() != b.top():
+		return a.top()
+	case a.near() != b.near():
+		return a.near()
+	}
+	return a.Ratio < b.Ratio
+}
+
+// choice finds the row's tuple in our ranking. The set holds the tuples that count as among our first three.
+func (c *Placer) choice(ctx context.Context, j *job) (Choice, *planner.Outcome, map[tuple]bool, error) {
 	p := j.row
 	ch := Choice{ID: p.ID, Family: p.Family(), Model: p.Model, GPU: p.GPU, Task: p.Task, GPUs: p.GPUs, Row: tupleOf(j.strategy).String()}
 	k, err := c.ranking(ctx, j)
 	if err != nil {
-		return ch, nil, err
+		return ch, nil, nil, err
 	}
 	var tuples []tuple
 	var first []*planner.Outcome
@@ -107,18 +160,18 @@ func (c *Placer) choice(ctx context.Context, j *job) (Choice, *planner.Outcome, 
 		}
 	}
 	ch.Of = len(tuples)
-	own, err := k.Price(j.strategy, j.exact, 0)
+	own, err := j.own(k)
 	if err != nil {
 		ch.Reason = err.Error()
 		if len(first) > 0 {
 			ch.Ours = tuples[0].String()
 		}
-		return ch, nil, nil
+		return ch, nil, firsts(tuples, first), nil
 	}
 	ch.Fits = own.Memory.Total() <= k.Capacity()
 	if len(tuples) == 0 {
 		ch.Reason = fmt.Sprintf("nothing fits as we count memory; the row needs %s of %s", own.Memory.Total().Decimal(), k.Capacity().Decimal())
-		return ch, own, nil
+		return ch, own, nil, nil
 	}
 	ch.Ours = tuples[0].String()
 	best := first[0]
@@ -127,14 +180,26 @@ func (c *Placer) choice(ctx context.Context, j *job) (Choice, *planner.Outcome, 
 	ch.Ratio = own.CostRatio(best)
 	full, err := k.Price(best.Strategy, heldOf(best.Strategy, j.held), best.Batch)
 	if err != nil {
-		return ch, nil, err
+		return ch, nil, nil, err
 	}
 	if at == 0 && ch.Ratio > 1 {
 		ch.Reason = fmt.Sprintf("same degrees; %s", settings(best.Strategy, own.Strategy))
 	} else if at != 0 {
 		ch.Reason = reason(own, full, k.Capacity(), ch)
 	}
-	return ch, own, nil
+	return ch, own, firsts(tuples, first), nil
+}
+
+// firsts is the set of tuples that count as among our first three.
+func firsts(tuples []tuple, first []*planner.Outcome) map[tuple]bool {
+	out := map[tuple]bool{}
+	for i, t := range tuples {
+		if rankAt(first, i) > topRank {
+			break
+		}
+		out[t] = true
+	}
+	return out
 }
 
 // tie is how much better a layout must be to stand before another: prices are not known more closely.
@@ -195,7 +260,7 @@ func instances(st parallel.Strategy, mixture bool) int {
 
 // heldOf holds everything that a found strategy settled.
 func heldOf(st parallel.Strategy, h planner.Held) planner.Held {
-	h.MicroBatch, h.Interleave, h.ZeRO, h.RecomputeLayers = st.MicroBatch, st.Interleave, st.ZeRO, st.RecomputeLayers
+	h.MicroBatch, h.Interleave, h.ZeRO, h.RecomputeLayers, h.OffloadLayers = st.MicroBatch, st.Interleave, st.ZeRO, st.RecomputeLayers, st.OffloadLayers
 	if h.Recompute = st.Recompute; h.Recompute == "" {
 		h.Recompute = "none"
 	}

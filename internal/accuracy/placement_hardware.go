@@ -38,6 +38,11 @@ var platforms = map[string]platform{
 	"gb300": {4, units.Gbps(800)}, "l40s": {8, units.Gbps(400)}, "v100_sxm2": {4, units.Gbps(100)},
 }
 
+// omniPathShare is the part of an Omni-Path adapter's rate that NCCL reaches: over its verbs, through host memory, 5.06 of 12.5
+// GB/s (an all-reduce of 4 GB over 32 A100 of four nodes in 1.53 s, all over one adapter a node: bigscience-workshop/bigscience
+// experiments/bandwidth/all_reduce_bench-a100-n4.txt, 2022).
+const omniPathShare = 0.405
+
 var (
 	perNode = regexp.MustCompile(`(?:^|[\s:;])(\d+)\s?x\s*(?:[A-Za-z][\w-]*\s+)*?(\d+)\s?G(?:b/s)?\b`)
 	perGPU  = regexp.MustCompile(`(\d+)G(?: \w+)? per GPU`)
@@ -88,6 +93,9 @@ func machineOfPlacement(p *measured.Placement, sheet *hardware.GPU) (machine, er
 	}
 	if up := strings.ToUpper(net); strings.Contains(up, "ROCE") && !strings.Contains(up, "IB/ROCE") {
 		m.fabric = topology.FabricRoCE
+	}
+	if strings.Contains(strings.ToUpper(net), "OMNI-PATH") {
+		m.rate = units.Bandwidth(omniPathShare * float64(m.rate))
 	}
 	if m.nodes == 1 {
 		m.nics, m.rate, m.fabric = 0, 0, ""
@@ -141,7 +149,7 @@ func (c *Placer) site(p *measured.Placement, engine string) (*site, error) {
 // request fills in what the machine gives.
 func (s *site) request(spec *model.Spec) planner.Request {
 	return planner.Request{
-		Cluster: s.cluster, Spec: spec, Pricer: s.pricer, Capacity: s.sheet.Memory(), PeakFLOPS: s.sheet.TFLOPS["bf16"] * 1e12,
+		Cluster: s.cluster, Spec: spec, Pricer: s.pricer, Capacity: s.sheet.Memory(), PeakFLOPS: s.sheet.TFLOPS["bf16"] * 1e12, HostLink: s.sheet.HostLink(),
 		Kernel: func(ph model.Phase, op model.ComputeOp) (step.Band, string, error) {
 			e, err := s.kernels[ph].Price(op)
 			return step.Band{Time: e.Time, P10: e.P10, P90: e.P90}, e.Bound.String(), err

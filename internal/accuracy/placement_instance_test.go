@@ -83,16 +83,16 @@ func TestPrefillIsJudgedByItsLoad(t *testing.T) {
 func TestLimitsOfMLPerf(t *testing.T) {
 	for _, c := range []struct {
 		model, note string
-		want        float64
+		ttft, tpot  float64
 	}{
-		{"llama3.1-405b", "MLPerf Inference v5.1 Interactive; 18 instances", 80},
-		{"llama2-70b-99.9", "MLPerf Inference v5.1 Server", 200},
-		{"llama2-70b", "MLPerf Inference v5.1 Offline", 0},
-		{"mixtral-8x7b", "MLPerf Inference v5.1 Interactive", 0},
-		{"unknown", "Server", 0},
+		{"llama3.1-405b", "MLPerf Inference v5.1 Interactive; 18 instances", 4500, 80},
+		{"llama2-70b-99.9", "MLPerf Inference v5.1 Server", 2000, 200},
+		{"llama2-70b", "MLPerf Inference v5.1 Offline", 0, 0},
+		{"mixtral-8x7b", "MLPerf Inference v5.1 Interactive", 0, 0},
+		{"unknown", "Server", 0, 0},
 	} {
-		if got := mlperfLimit(c.model, c.note); got != c.want {
-			t.Errorf("%s, %s: %v ms, want %v", c.model, c.note, got, c.want)
+		if ttft, tpot := mlperfLimit(c.model, c.note); ttft != c.ttft || tpot != c.tpot {
+			t.Errorf("%s, %s: %v and %v ms, want %v and %v", c.model, c.note, ttft, tpot, c.ttft, c.tpot)
 		}
 	}
 }

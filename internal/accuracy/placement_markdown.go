@@ -28,33 +28,41 @@ What people chose and measured against what rankmap would choose. Written by %s;
   A serving row is one instance of an engine: layouts that are several smaller instances are another decision, which the
   table lists with fewer GPUs, and are not compared (MLPerf Inference states whole systems: there they are); nor are pipelines
   where at least half of a row's SGLang recipes draft tokens, which SGLang runs without one. The engine's own
-  all-reduce kernels run inside its nodes. A prefill instance whose users (the most that the row states, at 50 tokens a
-  second each) bring prompts for less than half of its time is compared by the time to the first token of one prompt, others
-  by throughput. Of requests in flight as many count as the row's layout holds; the others wait. Where ep does not divide the experts a layer holds the copies that the row states, or the fewest that make it.
+  all-reduce kernels run inside its nodes. A recipe is compared under the load that the name of its file tells: sequences on an
+  instance or users of all (TensorRT-LLM's ctx, gen and batch), or the low end, the high end or the middle of the users that
+  the row states (low-latency, max-tpt, mid-curve). Where the name tells nothing and the users range over more than a factor of
+  4, the layout serves them all and counts where it does best of both ends and the middle; where no users are stated, of one
+  request alone and as many as fit. *By chance* is the share of all layouts of the same GPUs that would count as in the top 3
+  under the same rules. A prefill instance whose users, at 50 tokens a second each, bring prompts for less than half of its
+  time is compared by the time to the first token of one prompt, others by throughput. Of requests in flight as many count as the row's layout holds; the others wait. Where ep does not divide the experts a layer holds the copies that the row states, or the fewest that make it.
 - **Sweeps**: layouts of one model on one machine with one batch. Spearman's rank correlation of predicted and measured
   order where three or more were measured.
 - **Times**: |predicted/measured - 1| of the rows' own layouts.
 
 What was derived from rows of this table: the sustained clock of A100 (source sc22), the host's time for an operation of eager
-training (ten rows of vtrain-single) and the extra launches of expert layers in training (Qwen3 rows of mbridge). Clocks of
-other GPUs, kernels and collectives come from other tables. Settled after seeing rows: plans take their matrix products from the
+training (ten rows of vtrain-single), the extra launches of expert layers in training (Qwen3 rows of mbridge) and the least
+width of a training step's interval (rows with even numbers). Clocks of other GPUs, kernels and collectives come from other tables. Settled after seeing rows: plans take their matrix products from the
 records of plain kernels rather than of TensorRT-LLM's tables; which layouts a row is compared with (above; causes were sought
 on one half of the rows); and what a source's runs do beside their degrees (overlapped tensor-parallel traffic, gradients in
-bf16, experts' tokens sent once a rank, full recomputation before 2023), which is held for every candidate of that source as its
-recipes and papers state it. rankmap plan assumes none of this.
+bf16, experts' tokens sent once a rank, full recomputation before 2023; on Hopper with virtual stages experts' exchange beside
+another micro-batch, parameters of fp8 runs gathered in fp8, no sharded parameters in MXFP8 and FP4, adapters of rank 16, CUDA
+graphs and 12 virtual stages in MLPerf runs), which is held for every candidate of that source as its recipes and papers state
+it. rankmap plan assumes none of this. A row's stages are even where its layers divide, else levelled as a search would. Causes
+in training decisions were sought on rows with odd numbers.
 
 | | |
 |---|---|
 | decisions | %d |
 | in our top 3 | %s %% |
+| by chance | %s %% |
 | within 15 %% of our best | %s %% |
-`, command, s.N, percents(s.InTop3), percents(s.Within15))
+`, command, s.N, percents(s.InTop3), percents(s.Chance), percents(s.Within15))
 	if s.Spearman != nil {
 		fmt.Fprintf(b, "| sweeps of 3 or more, median rank correlation | %d, %.2f |\n| pairs of a sweep in the measured order | %s %% |\n", s.Sweeps, *s.Spearman, percents(s.PairsRight))
 	}
-	fmt.Fprintf(b, "\n## Decisions by source\n\n| source | rows | top 3 %% | within 15 %% |\n|---|---|---|---|\n")
+	fmt.Fprintf(b, "\n## Decisions by source\n\n| source | rows | top 3 %% | by chance %% | within 15 %% |\n|---|---|---|---|---|\n")
 	for _, f := range s.Families {
-		fmt.Fprintf(b, "| %s | %d | %s | %s |\n", f.Family, f.N, percents(f.InTop3), percents(f.Within15))
+		fmt.Fprintf(b, "| %s | %d | %s | %s | %s |\n", f.Family, f.N, percents(f.InTop3), percents(f.Chance), percents(f.Within15))
 	}
 	fmt.Fprintf(b, "\n## Sweeps\n\n| source | model | machine | batch | layouts | rank correlation | pairs right |\n|---|---|---|---|---|---|---|\n")
 	for _, g := range r.Sweeps {

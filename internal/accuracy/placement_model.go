@@ -43,22 +43,9 @@ var knownShapes = map[string]string{
 	"Nemotron-4-340B": `{"model_type":"nemotron","hidden_size":18432,"intermediate_size":73728,"num_hidden_layers":96,"num_attention_heads":96,"num_key_value_heads":8,"head_dim":192,"vocab_size":256000}`,
 }
 
-// bloomShapes are the trial networks before BLOOM by the size in their name: layers, hidden size, heads. From
-// bigscience-workshop/bigscience train/tr11-176B-ml/chronicles-prequel.md, which states them above its tables; those of
-// the first tables (183B to 205B at hidden size 14400) follow from the depth that its pipeline divides. Vocabulary 250k.
-// Two networks are called 182B; they cost within 1 % of each other and the deeper is meant here.
-var bloomShapes = map[string][3]int{
-	"18B": {6, 14336, 64}, "20B": {8, 14400, 32}, "176B": {70, 14336, 64}, "177B": {96, 12288, 64}, "178B": {82, 13312, 64},
-	"181B": {72, 14336, 64}, "182B": {84, 13312, 64}, "183B": {72, 14400, 96}, "184B": {100, 12288, 64}, "187B": {80, 13824, 64},
-	"191B": {77, 14400, 96}, "194B": {78, 14400, 96}, "195B": {77, 14400, 96}, "196B": {84, 13824, 64}, "200B": {80, 14400, 96},
-	"203B": {94, 13312, 64}, "205B": {81, 14400, 96},
-}
-
 var (
-	bloomName = regexp.MustCompile(`^GPT (\d+B) \(BLOOM pre-study\)$`)
 	truncated = regexp.MustCompile(`^llama3_(\d+b) truncated to (\d+) layers$`)
 	deepseek  = regexp.MustCompile(`^deepseekv3 truncated to (\d+) layers$`)
-	headsNote = regexp.MustCompile(`\bheads (\d+)\b`)
 )
 
 // find returns the network of a row. The error is a reason to skip it.
@@ -84,15 +71,8 @@ func (m *Models) find(p *measured.Placement) (*model.Spec, error) {
 		return shapeSpec(p.Model, s)
 	}
 	if b := bloomName.FindStringSubmatch(p.Model); b != nil {
-		if s, ok := bloomShapes[b[1]]; ok {
-			heads := s[2]
-			if h := headsNote.FindStringSubmatch(p.Note); h != nil {
-				heads, _ = strconv.Atoi(h[1])
-			}
-			if s[1]%heads != 0 && b[1] == "182B" {
-				s = [3]int{78, 13824, heads}
-			}
-			return shapeSpec(p.Model, fmt.Sprintf("hidden=%d layers=%d heads=%d vocab=250880", s[1], s[0], heads))
+		if n, ok := bloomShape(b[1], p); ok {
+			return shapeSpec(p.Model, fmt.Sprintf("hidden=%d layers=%d heads=%d vocab=%d", n.hidden, n.layers, n.heads, bloomVocab))
 		}
 	}
 	if t := truncated.FindStringSubmatch(p.Model); t != nil {

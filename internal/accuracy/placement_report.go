@@ -16,6 +16,7 @@ type PlacementSummary struct {
 	N          int           `json:"n" yaml:"n"`               // published decisions that could be compared
 	InTop3     float64       `json:"inTop3" yaml:"inTop3"`     // share whose degrees are among our first three
 	Within15   float64       `json:"within15" yaml:"within15"` // share that fits and costs at most 15 % more than our best
+	Chance     float64       `json:"chance" yaml:"chance"`     // share of all layouts of the same GPUs that would count as in our top 3
 	Spearman   *float64      `json:"spearman" yaml:"spearman"` // median over the sweeps of three layouts or more; null without
 	Sweeps     int           `json:"sweeps" yaml:"sweeps"`
 	PairsRight float64       `json:"pairsRight" yaml:"pairsRight"` // share of measured pairs that we order alike
@@ -52,6 +53,7 @@ type ChoiceStats struct {
 	N        int     `json:"n" yaml:"n"`
 	InTop3   float64 `json:"inTop3" yaml:"inTop3"`
 	Within15 float64 `json:"within15" yaml:"within15"`
+	Chance   float64 `json:"chance" yaml:"chance"`
 }
 
 func finite(v float64) *float64 {
@@ -66,7 +68,10 @@ func finite(v float64) *float64 {
 func (c *Choice) near() bool { return c.Fits && c.Ratio > 0 && c.Ratio <= within }
 
 // top says whether a choice is among our first three.
-func (c *Choice) top() bool { return c.Rank >= 1 && c.Rank <= 3 }
+func (c *Choice) top() bool { return c.Rank >= 1 && c.Rank <= topRank }
+
+// topRank is the last place that counts as among our first.
+const topRank = 3
 
 // Summary sums the confrontation up.
 func (r *Placements) Summary() PlacementSummary {
@@ -78,7 +83,7 @@ func (r *Placements) Summary() PlacementSummary {
 		s.Times = []TimeStats{}
 	}
 	all := choiceStats("", r.Choices)
-	s.InTop3, s.Within15 = all.InTop3, all.Within15
+	s.InTop3, s.Within15, s.Chance = all.InTop3, all.Within15, all.Chance
 	s.Families = r.families()
 	for _, c := range r.Choices {
 		row := ChoiceRow{ID: c.ID, Rank: c.Rank, Row: c.Row, Ours: c.Ours, Reason: c.Reason}
@@ -106,8 +111,9 @@ func share(n, of int) float64 {
 }
 
 func choiceStats(family string, cs []Choice) ChoiceStats {
-	top, near := 0, 0
+	top, near, chance := 0, 0, 0.0
 	for i := range cs {
+		chance += cs[i].Chance
 		if cs[i].top() {
 			top++
 		}
@@ -115,7 +121,7 @@ func choiceStats(family string, cs []Choice) ChoiceStats {
 			near++
 		}
 	}
-	return ChoiceStats{family, len(cs), share(top, len(cs)), share(near, len(cs))}
+	return ChoiceStats{family, len(cs), share(top, len(cs)), share(near, len(cs)), math.Round(1000*chance/float64(max(1, len(cs)))) / 10}
 }
 
 func (r *Placements) families() []ChoiceStats {
@@ -139,7 +145,7 @@ func (r *Placements) families() []ChoiceStats {
 func (r *Placements) WriteTable(w io.Writer, wide bool) error {
 	b := bufio.NewWriter(w)
 	s := r.Summary()
-	fmt.Fprintf(b, "%d published decisions: %s %% in our top 3, %s %% within 15 %% of our best\n", s.N, percents(s.InTop3), percents(s.Within15))
+	fmt.Fprintf(b, "%d published decisions: %s %% in our top 3 (%s %% of all layouts would be), %s %% within 15 %% of our best\n", s.N, percents(s.InTop3), percents(s.Chance), percents(s.Within15))
 	if s.Spearman != nil {
 		fmt.Fprintf(b, "%d sweeps of 3 layouts or more: median rank correlation %.2f; %s %% of all pairs in the right order\n", s.Sweeps, *s.Spearman, percents(s.PairsRight))
 	}

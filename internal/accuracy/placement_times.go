@@ -48,7 +48,7 @@ func timed(j *job, o *planner.Outcome) (Timed, bool) {
 func stepTime(j *job) (float64, bool) {
 	p := j.row
 	if m, ok := p.Metric("step time", "iteration time"); ok && m.Unit == "s" {
-		return m.Value, true
+		return m.Value, !contradicts(j)
 	}
 	tokens := float64(j.work.Batch) * float64(j.work.SeqLen)
 	if p.GlobalBatch == 0 && p.BatchTokens == 0 {
@@ -68,6 +68,14 @@ func stepTime(j *job) (float64, bool) {
 		return flops / (m.Value / 100 * j.site.sheet.TFLOPS["bf16"] * 1e12), true
 	}
 	return 0, false
+}
+
+// contradicts says that a row's step time and FLOP/s cannot both be of its batch: the operations that they multiply to are less
+// than half or more than twice the network's, which full recomputation makes a third more.
+func contradicts(j *job) bool {
+	stated := statedFLOPs(j.row)
+	own := float64(j.work.Batch) * float64(j.work.SeqLen) * j.spec.TrainFLOPsPerToken(j.work.SeqLen)
+	return stated < own/2 || stated > own*2
 }
 
 // TimeStats sums errors up, percent.

@@ -3,7 +3,6 @@ package accuracy
 import (
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -27,16 +26,11 @@ type job struct {
 	exact    planner.Held      // of the row itself: its virtual stages too
 	copies   int               // redundant experts that the row states; 0 = none stated
 	engine   string            // what ran it: only layouts and orders that it can express are compared; empty = not known
+	others   []*job            // the same row under the other loads that it may have been decided for
 }
-
-// errLoRA is a reason to skip.
-var errLoRA = errors.New("LoRA fine-tuning: frozen weights are not modelled")
 
 // job reads a row. The error is a reason to skip it.
 func (c *Placer) job(p *measured.Placement) (*job, error) {
-	if strings.Contains(p.Note, "LoRA") || strings.Contains(p.Model, "LoRA") {
-		return nil, errLoRA
-	}
 	if len(p.Unclear) > 0 {
 		return nil, fmt.Errorf("the row states no single number (%s)", strings.SplitN(p.Unclear[0], ":", 2)[0])
 	}
@@ -146,8 +140,7 @@ var (
 	instancesNote   = regexp.MustCompile(`instance counts ([\d,]+)`)
 )
 
-// serving fills the workload of an inference instance. Requests in flight: as stated, for the GPUs of one instance; from a
-// range the geometric middle.
+// serving fills the workload of an inference instance for each load that the row may have been decided for.
 func (j *job) serving() error {
 	p := j.row
 	w := layout.Workload{Objective: string(planner.Throughput), ISL: p.ISL, OSL: p.OSL}
@@ -168,18 +161,38 @@ func (j *job) serving() error {
 		w.OSL = 1024
 	}
 	w.Weights, w.KVCache = serveTypes(p.Precision, j.spec)
-	if w.Task != string(planner.PrefillOnly) {
-		w.Batch = j.inFlight()
-	}
 	if p.Family() == "mlinf" {
-		w.TPOTMs = mlperfLimit(p.Model, p.Note)
+		w.TTFTMs, w.TPOTMs = mlperfLimit(p.Model, p.Note)
 	}
-	j.work = w
-	j.admit()
-	if w.Task == string(planner.PrefillOnly) && j.lightlyLoaded() {
-		j.work.Batch, j.work.Objective = 1, string(planner.Latency)
+	if p.Family() == "dsv3" { // prefill in two overlapping batches, decode in five overlapping stages of two: stated by the source
+		w.Overlap = true
+	}
+	for i, u := range loads(p) {
+		x := *j
+		x.work = w
+		x.loaded(u)
+		if i == 0 {
+			*j = x
+		} else {
+			j.others = append(j.others, &x)
+		}
 	}
 	return nil
+}
+
+// loaded completes the workload of a row for one load.
+func (j *job) loaded(u users) {
+	if j.work.Task == string(planner.PrefillOnly) {
+		if u.latency || j.lightlyLoaded(u) {
+			j.work.Batch, j.work.Objective = 1, string(planner.Latency)
+		}
+		return
+	}
+	j.work.Batch = u.inFlight(j.row)
+	if u.latency {
+		j.work.Objective = string(planner.Latency)
+	}
+	j.admit()
 }
 
 // A closed loop of C users, each of whom waits for osl tokens after his prompt, brings C/(osl x TPOT) prompts a second.
@@ -191,16 +204,10 @@ const (
 	occupied = 0.5
 )
 
-// lightlyLoaded says that the prompts of a prefill row, at the most users that it states, seldom meet. False where it
-// states no number of users.
-func (j *job) lightlyLoaded() bool {
-	r := concurrencyNote.FindStringSubmatch(j.row.Note)
-	if r == nil || j.row.OSL == 0 {
+// lightlyLoaded says that the prompts of a prefill row seldom meet under a load. False where no number of users is known.
+func (j *job) lightlyLoaded(u users) bool {
+	if u.total <= 0 || j.row.OSL == 0 {
 		return false
-	}
-	most, _ := strconv.ParseFloat(r[2], 64)
-	if n, ok := instanceCount(j.row.Note); ok {
-		most /= n
 	}
 	k, err := j.site.ranking(j)
 	if err != nil {
@@ -210,30 +217,35 @@ func (j *job) lightlyLoaded() bool {
 	if err != nil {
 		return false
 	}
-	return most/float64(j.row.OSL)*speed*o.TTFT.Time.Seconds() < occupied
+	return u.total/u.of(j.row)/float64(j.row.OSL)*speed*o.TTFT.Time.Seconds() < occupied
 }
 
-// mlperfLimits are the milliseconds a token that MLPerf Inference allows in its Server and Interactive scenarios (99th
-// percentile; MLCommons inference_policies, inference_rules.adoc, v5.1). Offline has none. We hold the mean to it.
+// mlperfLimits are the milliseconds to the first token and a token that MLPerf Inference allows in its Server and Interactive
+// scenarios (99th percentile; MLCommons inference_policies, inference_rules.adoc, v5.1; MLCommons' and NVIDIA's accounts of
+// v5.1, September 2025). Offline has none. We hold the means to them.
 var mlperfLimits = []struct {
 	model               string
-	server, interactive float64
+	server, interactive [2]float64
 }{
-	{"llama3.1-405b", 175, 80}, {"llama2-70b", 200, 40}, {"llama3.1-8b", 100, 30}, {"mixtral-8x7b", 200, 0}, {"deepseek-r1", 80, 0},
+	{"llama3.1-405b", [2]float64{6000, 175}, [2]float64{4500, 80}},
+	{"llama2-70b", [2]float64{2000, 200}, [2]float64{450, 40}},
+	{"llama3.1-8b", [2]float64{2000, 100}, [2]float64{500, 30}},
+	{"mixtral-8x7b", [2]float64{2000, 200}, [2]float64{}},
+	{"deepseek-r1", [2]float64{2000, 80}, [2]float64{}},
 }
 
-// mlperfLimit is the limit of a row; 0 = none.
-func mlperfLimit(model, note string) float64 {
+// mlperfLimit is the limits of a row: to the first token, and a token; 0 = none.
+func mlperfLimit(model, note string) (ttft, tpot float64) {
 	for _, l := range mlperfLimits {
 		switch {
 		case !strings.HasPrefix(strings.ToLower(model), l.model):
 		case strings.Contains(note, "Interactive"):
-			return l.interactive
+			return l.interactive[0], l.interactive[1]
 		case strings.Contains(note, "Server"):
-			return l.server
+			return l.server[0], l.server[1]
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // admit lowers the requests in flight to what the row's layout holds, halving: engines let the others wait.
@@ -266,41 +278,4 @@ func (s *site) ranking(j *job) (*planner.Ranking, error) {
 		r.Serving = &s
 	}
 	return planner.NewRanking(r)
-}
-
-// instanceCount is the geometric mean of the instance counts of a note.
-func instanceCount(note string) (float64, bool) {
-	n := instancesNote.FindStringSubmatch(note)
-	if n == nil {
-		return 0, false
-	}
-	sum, k := 0.0, 0.0
-	for _, s := range strings.Split(n[1], ",") {
-		if v, err := strconv.ParseFloat(s, 64); err == nil && v > 0 {
-			sum, k = sum+math.Log(v), k+1
-		}
-	}
-	return math.Exp(sum / max(k, 1)), k > 0
-}
-
-// inFlight is how many requests an instance holds; 0 = the row does not say.
-func (j *job) inFlight() int {
-	p := j.row
-	if p.Concurrency > 0 {
-		return p.Concurrency
-	}
-	if p.MicroBatch > 0 && p.Family() != "mlinf" { // there it is the engine's limit, not what runs
-		return p.MicroBatch * p.GPUs
-	}
-	r := concurrencyNote.FindStringSubmatch(p.Note)
-	if r == nil {
-		return 0
-	}
-	lo, _ := strconv.ParseFloat(r[1], 64)
-	hi, _ := strconv.ParseFloat(r[2], 64)
-	mid := math.Sqrt(lo * hi)
-	if n, ok := instanceCount(p.Note); ok {
-		mid /= n
-	}
-	return max(1, int(math.Round(mid)))
 }

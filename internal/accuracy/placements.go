@@ -92,7 +92,7 @@ func (c *Placer) Rows(ctx context.Context, rows []measured.Placement, progress f
 		var priced *planner.Outcome
 		switch {
 		case inFamily(f, choiceFamilies) && !c.TimesOnly:
-			ch, o, err := c.choice(ctx, j)
+			ch, o, err := c.decision(ctx, j)
 			if err != nil {
 				skipped[err.Error()]++
 				continue

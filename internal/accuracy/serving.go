@@ -62,7 +62,7 @@ func (c *Placer) predict(p *measured.ServingPoint) (*served, error) {
 	sides := map[string]*planner.Side{}
 	for _, part := range p.Parts {
 		row := &measured.Placement{
-			ID: p.ID, Model: p.Model, Task: "serve", GPU: p.System, GPUs: part.GPUs(), TP: part.TP, PP: part.PP, DP: part.DP, EP: part.EP,
+			ID: p.ID, Note: "backend " + p.Backend, Model: p.Model, Task: "serve", GPU: p.System, GPUs: part.GPUs(), TP: part.TP, PP: part.PP, DP: part.DP, EP: part.EP,
 			CP: 1, ISL: max(1, int(proto.mean*float64(p.ISL))), OSL: max(1, int(proto.mean*float64(p.OSL))), Precision: p.Precision, Concurrency: max(1, (p.Concurrency+part.Count-1)/part.Count),
 		}
 		switch part.Role {

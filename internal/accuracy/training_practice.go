@@ -6,12 +6,14 @@ import (
 
 	"rankmap/internal/hardware"
 	"rankmap/layout"
+	"rankmap/model"
 	"rankmap/planner"
 )
 
 // practice is how a source's code trains, where its rows do not say: what its papers and scripts state.
 type practice struct {
 	recompute  string
+	zero       int    // sharding that no row names; 0 = the distributed optimizer for a row, free for what it is compared with
 	interleave int    // virtual stages where a row names none; 0 = free
 	unfused    bool   // attention without flash kernels
 	serial     bool   // before sequence parallelism
@@ -19,6 +21,12 @@ type practice struct {
 	separate   bool   // before fused accumulation of weight gradients
 	plainDP    bool   // before the distributed optimizer
 	overlapTP  bool   // traffic of tensor parallelism beside the matrix products
+	fp8Params  bool   // parameters are gathered in fp8 where they multiply in fp8
+	graphs     bool   // CUDA graphs start the kernels
+	lora       int    // rank of the adapters of a source that trains nothing else
+	pairedEP   bool   // on Hopper and with virtual stages, the exchange of experts runs beside another micro-batch
+	blocking   bool   // the host waits for each operation
+	tensors    bool   // ZeRO-3 gathers each matrix apart
 	merged     bool   // tokens go once to each rank with some of their experts
 	gradBytes  int    // of a reduced gradient; 0 = 4
 	unstated   string // compute type where a row states no precision; empty = bf16
@@ -30,27 +38,39 @@ type practice struct {
 // TrainSchedule ends in ReduceTiedGrads, ReduceGrads, OptimizerStep).
 var (
 	megatron2021 = practice{recompute: "full", interleave: 1, unfused: true, serial: true, serialDP: true, plainDP: true, separate: true}
-	deepspeed    = practice{recompute: "full", interleave: 1, unfused: true, serial: true, serialDP: true, separate: true}
+	deepspeed    = practice{recompute: "full", interleave: 1, unfused: true, serial: true, serialDP: true, separate: true, zero: 1, gradBytes: 2}
+	// Jean Zay hung unless every operation waited for the one before it (tr11-176B-ml/chronicles-prequel.md, Hanging Issue).
+	jeanZay = practice{recompute: "full", interleave: 1, unfused: true, serial: true, serialDP: true, separate: true, zero: 1, gradBytes: 2, blocking: true}
 	// NVIDIA's performance recipes (Megatron-Bridge scripts/performance): tp_comm_overlap on, gradients reduced in bf16,
 	// mixtures over the flex dispatcher with DeepEP or HybridEP.
-	recipe = practice{interleave: 1, overlapTP: true, gradBytes: 2, merged: true}
+	// The H100 presets of mixtures with virtual stages set moe_a2a_overlap, those of Blackwell did not before August 2026
+	// (configs/qwen, configs/deepseek: workload_base_configs.py, helpers set_moe_a2a_overlap_overrides).
+	// Parameters of fp8 runs are gathered in fp8 (megatron/bridge/training/mixed_precision.py: fp8_param_gather).
+	recipe = practice{interleave: 1, overlapTP: true, gradBytes: 2, merged: true, pairedEP: true, fp8Params: true}
 	// MLPerf training: the same, and FP8=True in the common configuration of NVIDIA's code, which submitters share
 	// (training_results_v5.1, NVIDIA/benchmarks/llama31_405b config_common.sh).
-	mlperf = practice{interleave: 1, overlapTP: true, gradBytes: 2, unstated: "FP8"}
+	// It sets FP8_PARAM_GATHER too, and the configurations of both Llama networks read config_common_cg.sh: CUDA graphs.
+	mlperf = practice{interleave: 1, overlapTP: true, gradBytes: 2, unstated: "FP8", fp8Params: true, graphs: true}
+	// Its GPT-3 runs in 12 virtual stages where a submission sets none (training_results_v3.1, NVIDIA/benchmarks/gpt3,
+	// conf/custom.yaml: INTERLEAVED_PIPELINE).
+	// Its LoRA runs train adapters of rank 16 in attention (training_policies, llama2_70b_lora) under CUDA graphs
+	// (training_results_v5.1, NVIDIA/benchmarks/llama2_70b_lora/implementations/nemo/config_GB300_*.sh: MCORE_CUDA_GRAPH).
+	mlperfLoRA = practice{interleave: 1, overlapTP: true, gradBytes: 2, unstated: "FP8", fp8Params: true, graphs: true, lora: 16}
+	mlperfGPT3 = practice{interleave: 12, overlapTP: true, gradBytes: 2, unstated: "FP8"}
 )
 
 var practices = map[string]practice{
-	"bloom":         deepspeed, // Megatron-DeepSpeed with checkpointed activations (tr11-176B-ml scripts)
+	"bloom":         jeanZay,   // Megatron-DeepSpeed with checkpointed activations (tr11-176B-ml scripts)
 	"mtnlg":         deepspeed, // arXiv 2201.11990, section 3
 	"vtrain-multi":  deepspeed,
 	"vtrain-single": deepspeed,
 	"sc21":          megatron2021, // its FLOP formula counts the second forward pass
-	"sc21zero":      {recompute: "full", unfused: true, serial: true, serialDP: true, separate: true},
+	"sc21zero":      {recompute: "full", unfused: true, serial: true, serialDP: true, separate: true, tensors: true},
 	"opt":           {recompute: "full", unfused: true, serial: true},
 	"sc22":          {unfused: true, interleave: 1, serialDP: true}, // the note says which recomputation
 	"simumax":       {recompute: "none", interleave: 1},             // the cases keep every activation
 	"mbridge":       recipe, "dgxc": recipe, "nem340": {overlapTP: true},
-	"mlperf-gpt3": mlperf, "mlperf-405b": mlperf, "mlperf-8b": mlperf,
+	"mlperf-gpt3": mlperfGPT3, "mlperf-lora70b": mlperfLoRA, "mlperf-405b": mlperf, "mlperf-8b": mlperf,
 }
 
 // training fills the workload of a training step.
@@ -73,26 +93,58 @@ func (j *job) training() error {
 	u, known := practices[p.Family()]
 	if known {
 		h.Recompute, h.Unfused, h.Serial = u.recompute, u.unfused, h.Serial || u.serial && p.SP != "yes"
+		h.BlockingHops, h.Graphs = u.unfused, u.graphs
+		h.OverlapEP = u.pairedEP && p.VPP > 1 && j.site.sheet.Generation == "hopper"
 		h.OverlapTP, h.SerialDP, h.PlainDP, h.SeparateGrads, h.Merged, h.Formats.GradBytes = u.overlapTP, u.serialDP, u.plainDP, u.separate, u.merged, u.gradBytes
+		h.Blocking, h.TensorGathers = u.blocking, u.tensors
 	}
 	precision := p.Precision
 	if u.unstated != "" && (precision == "" || precision == "unstated") {
 		precision = u.unstated
 	}
 	j.work.Weights = trainType(precision, j.site.sheet)
+	h.ZeRO = u.zero
+	if u.fp8Params && strings.HasPrefix(j.work.Weights, "fp8") {
+		h.Formats.ParamBytes = 1
+	}
+	// Megatron-FSDP rejects FP4, and MXFP8 before 2026 (Megatron-Bridge issue 1213, Megatron-LM pull requests 2239 and 7588): no
+	// recipe of these types shards parameters.
+	if up := strings.ToUpper(precision); u.fp8Params && (strings.Contains(up, "MX") || strings.Contains(up, "FP4")) {
+		h.ZeRO = 1
+	}
 	j.settledByNote(&h)
+	j.adapters(u)
 	j.exact = h
+	if known && h.ZeRO == 0 && !h.PlainDP {
+		j.exact.ZeRO = 1
+	}
 	if j.exact.Interleave = p.VPP; p.VPP == 0 {
 		j.exact.Interleave = u.interleave
 	}
+	// Where the layers divide, Megatron deals them out evenly unless it is told otherwise; where not, a run was told.
+	j.exact.EvenStages = j.spec.Layers()%(j.strategy.PP*max(1, j.exact.Interleave)) == 0 || u.unfused // older code could not
 	j.held = h
-	if j.held.ZeRO != 3 {
-		j.held.ZeRO = 0
+	if j.held.ZeRO == 2 {
+		j.held.ZeRO = 0 // sharding of gradients alone is not searched
 	}
 	if want := j.work.Batch / j.strategy.DP; h.MicroBatch > 0 && want%h.MicroBatch != 0 {
 		return errors.New("the row's batch a replica is not a multiple of its micro-batch")
 	}
 	return nil
+}
+
+// bridgeLoRA is the rank of the adapters of Megatron-Bridge's recipes of large networks, in linear_qkv alone
+// (megatron/bridge/recipes/llama/llama3.py, the finetuning configurations of 405B).
+const bridgeLoRA = 16
+
+// adapters says which rows train adapters beside frozen weights: those that their source, model or note calls LoRA.
+func (j *job) adapters(u practice) {
+	switch p := j.row; {
+	case u.lora > 0:
+		j.work.LoRA, j.work.LoRATargets = u.lora, model.LoRAAttention.String()
+	case strings.Contains(p.Note, "LoRA"), strings.Contains(p.Model, "LoRA"):
+		j.work.LoRA, j.work.LoRATargets = bridgeLoRA, model.LoRAQKV.String()
+	}
 }
 
 // settledByNote reads recomputation and sharding out of a row's note.

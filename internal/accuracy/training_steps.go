@@ -102,7 +102,7 @@ func (c *Placer) trainingPoint(r *measured.TrainingStep, system string, out *Tra
 	// What the code of 2022 does beside its degrees: attention through memory, gradients reduced after the last backward pass.
 	held := planner.Held{
 		MicroBatch: r.MicroBatch, Interleave: max(1, r.Interleave), Recompute: r.Recompute, Serial: !r.SequenceParallel,
-		Unfused: true, SerialDP: true, PlainDP: true,
+		Unfused: true, SerialDP: true, PlainDP: true, BlockingHops: true,
 	}
 	work := layout.Workload{Task: string(planner.TrainStep), Objective: string(planner.StepTime), SeqLen: r.SeqLen, Batch: r.Batch}
 	req := s.request(spec)
