@@ -176,7 +176,10 @@ func usedBy(b *Outcome, kind parallel.Dim) []phaseUsed {
 		}
 	}
 	main := "decode"
-	if b.TPOT.Time == 0 {
+	switch {
+	case b.TPOT.Time == 0 && b.TTFT.Time == 0: // no prompt is answered
+		main = "train"
+	case b.TPOT.Time == 0:
 		main = "prefill"
 	}
 	if b.Prefill != nil {
