@@ -31,7 +31,7 @@ func inFamily(f string, list []string) bool {
 }
 
 // Placer confronts the planner with published placements. It keeps machines, kernel prices and rankings, since rows share
-// them. It is not safe for concurrent use.
+// them. It is not safe for concurrent use; Rows runs workers of its own.
 type Placer struct {
 	configs  fs.FS
 	catalog  *hardware.Catalog
@@ -69,45 +69,28 @@ type Placements struct {
 	Skipped []Skipped
 }
 
-// Rows confronts the planner with rows. progress is called before each choice; nil = not.
+// Rows confronts the planner with rows. progress is called as rows are done; nil = not.
 func (c *Placer) Rows(ctx context.Context, rows []measured.Placement, progress func(done, all int)) (*Placements, error) {
+	placed := c.place(ctx, rows, progress)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	out := &Placements{}
 	skipped := skips{}
 	sweeps := newSweeps()
-	for i := range rows {
-		p := &rows[i]
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if progress != nil {
-			progress(i, len(rows))
-		}
-		j, err := c.job(p)
-		if err != nil {
-			skipped[err.Error()]++
+	for i := range placed {
+		p := &placed[i]
+		if p.err != nil {
+			skipped[p.err.Error()]++
 			continue
 		}
-		f := p.Family()
 		used := false
-		var priced *planner.Outcome
-		switch {
-		case inFamily(f, choiceFamilies) && !c.TimesOnly:
-			ch, o, err := c.decision(ctx, j)
-			if err != nil {
-				skipped[err.Error()]++
-				continue
-			}
-			out.Choices, priced, used = append(out.Choices, ch), o, true
-		default:
-			if priced, err = c.price(j); err != nil {
-				skipped[err.Error()]++
-				continue
-			}
-			if inFamily(f, sweepFamilies) {
-				used = sweeps.add(j, priced)
-			}
+		if p.choice != nil {
+			out.Choices, used = append(out.Choices, *p.choice), true
+		} else if inFamily(rows[i].Family(), sweepFamilies) {
+			used = sweeps.add(p.job, p.priced)
 		}
-		if t, ok := timed(j, priced); ok {
+		if t, ok := timed(p.job, p.priced); ok {
 			out.Times, used = append(out.Times, t), true
 		}
 		if !used {
