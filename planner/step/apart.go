@@ -27,13 +27,13 @@ type Apart struct {
 func ServeApart(l Load, a Apart, prefill, decode Steps) (Service, error) {
 	p := solver{l: l, e: a.PrefillE, slots: l.Clients}
 	p.l.Replicas = a.PrefillReplicas
-	p.cutAlone()
+	p.cutBy(p.e.Budget)
 	context := max(p.piece, (l.ISL+p.piece)/2)
 	one, err := prefill.Prompt(0, p.piece, context, 1)
 	if err != nil {
 		return Service{}, err
 	}
-	perStep := min(p.room(), max(1, float64(l.Clients)/float64(a.Prefill)))
+	perStep := min(p.room(p.left), max(1, float64(l.Clients)/float64(a.Prefill)))
 	full := one
 	if t := int(math.Ceil(float64(p.piece) * max(1, perStep/float64(max(1, a.PrefillReplicas))))); t > p.piece {
 		if full, err = prefill.Prompt(0, t, context, 1); err != nil {
@@ -93,11 +93,11 @@ func (v *solver) apart(f bandField, out *Service, a Apart, one, full, dec Passag
 	f.set(&out.TTFT, ttft)
 }
 
-// cutAlone divides a prompt by the budget of steps without decode.
-func (v *solver) cutAlone() {
-	v.chunks, v.piece = 1, max(1, v.l.ISL)
-	if !v.e.Whole && v.e.Budget > 0 && v.l.ISL > v.e.Budget {
-		v.chunks = (v.l.ISL + v.e.Budget - 1) / v.e.Budget
+// cutBy divides a prompt by the tokens that a step has for it; 0 = any number.
+func (v *solver) cutBy(left int) {
+	v.left, v.chunks, v.piece = left, 1, max(1, v.l.ISL)
+	if !v.e.Whole && left > 0 && v.l.ISL > left {
+		v.chunks = (v.l.ISL + left - 1) / left
 		v.piece = (v.l.ISL + v.chunks - 1) / v.chunks
 	}
 }

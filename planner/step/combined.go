@@ -14,8 +14,8 @@ import (
 //	combine gradient    attention, forward      dispatch gradient   experts, forward
 //
 // What is longer than its piece stays, and so does what the kernels lose to the multiprocessors of the exchange (exchangeSMs);
-// the exchange itself goes at besideRate, as all transfers beside kernels. The first and the last micro-batch, which have no
-// partner, count as the others.
+// the exchange itself goes at besideRate, as all transfers beside kernels. What runs while the pipeline fills and drains has no
+// partner (unpaired): its exchanges hide behind nothing.
 
 // combined says that a step runs so: a pipeline allows it only with virtual stages, and full recomputation never.
 func (in *Input) combined() bool {
@@ -62,7 +62,7 @@ func (r *Result) pair(in *Input, p *paired, others *hidden, kernels Band) {
 				}
 			}
 			h := hidden{alone: x, cover: x.Scale(1 / besideRate)}
-			left = left.Add(h.exposed(kernels.Scale(piece*free), x.Scale(exchangeSMs)))
+			left = left.Add(h.exposed(kernels.Scale(piece*free), x.Scale(exchangeSMs)).Scale(1 - in.unpaired)).Add(x.Scale(in.unpaired))
 		}
 	}
 	if left.P90 <= 0 {

@@ -60,7 +60,8 @@ func TestCombinedNeedsVirtualStages(t *testing.T) {
 	}
 }
 
-// Interleaved stages hand over beside their kernels: of a hop that these cover, only the fill of the pipeline is left.
+// Interleaved stages hand over beside their kernels: of hops that these cover, those are left that the filling and draining
+// pipeline waits for.
 func TestInterleavedStagesHandOverBesideTheirKernels(t *testing.T) {
 	train := func(v int, blocking bool, us float64) units.Duration {
 		in := TrainInput{Input: input(t, parallel.Strategy{PP: 4, Interleave: v}, 1), MicroBatches: 16}
@@ -75,8 +76,8 @@ func TestInterleavedStagesHandOverBesideTheirKernels(t *testing.T) {
 	const us = 10
 	beside := (train(2, false, us) - train(2, false, 0)).Micros()
 	waited := (train(2, true, us) - train(2, true, 0)).Micros()
-	if want := 3.0 / 4 * (4*2*2 - 2) / 2 * us; math.Abs(beside-want) > 1e-6 {
-		t.Errorf("hops beside kernels cost %v us, want %v: once up and once down", beside, want)
+	if want := float64(2*3+4) * 2 * us; math.Abs(beside-want) > 1e-6 { // ten virtual stages up and ten down
+		t.Errorf("hops beside kernels cost %v us, want %v", beside, want)
 	}
 	if waited < 16*2*us {
 		t.Errorf("hops that are waited for cost %v us in 16 micro-batches", waited)

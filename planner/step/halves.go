@@ -70,7 +70,7 @@ func overlap(in Input, w model.Work, all []Result) error {
 		held = exchangeSMs
 	}
 	for i := range all {
-		if h := parts[i].twice(held); h.exchanges > 0 && h.Time < all[i].Time {
+		if h := parts[i].twice(held); h.exchanges > 0 && h.started(in.Launch) < all[i].started(in.Launch) {
 			h.FLOPs = all[i].FLOPs
 			all[i] = h
 		}

@@ -94,3 +94,17 @@ func TestTwiceIsTheFormula(t *testing.T) {
 		t.Errorf("with a quarter of the GPU held for 4 of 10: %v, want 22.4", got)
 	}
 }
+
+// Two halves start twice as many kernels: where the host takes longer to start them than they hide, the step stays whole.
+func TestHalvesThatTheHostBinds(t *testing.T) {
+	in := experts(t, 10, 200)
+	in.Launch = units.Micros(60)
+	plain, err := Forward(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Halves = true
+	if r, err := Forward(in); err != nil || r.Time > plain.Time {
+		t.Errorf("%v, without halves %v, %v", r.Time, plain.Time, err)
+	}
+}

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -26,7 +27,7 @@ func (in *Input) boundaryOf(stage int, op *model.CollectiveOp) int {
 // an NVLink domain is cheap beside one that crosses the network.
 //
 // Interleaved training sends beside the kernels of the next virtual stage (hopsBeside): what those do not cover is added here,
-// and the first and the last micro-batch, which have nothing to hide behind, in Train.
+// and what the filling and the draining pipeline waits for, in Train.
 func (r *Result) handOver(in Input, stage int, colls []model.CollectiveOp) error {
 	beside, alone := in.hopsBeside(), r.Band
 	owned := false
@@ -77,15 +78,28 @@ func (in *Input) hopsBeside() bool {
 	return in.Work.Phase == model.Train && in.Strategy.Interleave > 1 && !in.BlockingHops
 }
 
-// fill adds what the first micro-batch on its way up and the last gradient on its way down spend between stages: a hop each for
-// every boundary.
-func (r *Result) fill(all []Result, st *parallel.Strategy) {
-	share := float64(st.PP-1) / float64(st.PP*max(1, st.Interleave))
-	for i := range all {
-		r.Band = r.Band.Add(all[i].hops.Scale(share))
-		for _, p := range all[i].hopParts {
-			p.Band = p.Band.Scale(share)
-			r.Parts = append(r.Parts, p)
-		}
+// fill adds what stages of an interleaved pipeline wait for while it fills and drains: there the forward passes follow each other with
+// nothing of another micro-batch between them, and so do the backward passes, and each waits for what its neighbour sends
+// (Megatron-LM's schedules hide these only with overlap_p2p_comm_warmup_flush, off by default). The dearest boundary paces them. r.hops has
+// what a micro-batch sends, v pieces up and down.
+func (r *Result) fill(all []Result, st *parallel.Strategy, microBatches int) {
+	slow := slices.MaxFunc(all, func(a, b Result) int { return cmp.Compare(a.hops.Time, b.hops.Time) })
+	share := float64(alonePieces(st, microBatches)) / float64(max(1, st.Interleave))
+	r.Band = r.Band.Add(slow.hops.Scale(share))
+	for _, p := range slow.hopParts {
+		p.Band = p.Band.Scale(share)
+		r.Parts = append(r.Parts, p)
 	}
+}
+
+// alonePieces is how many virtual stages the first rank runs forward before its first backward pass, and backward after its last
+// forward pass: 2 (p-1) + (v-1) p, at most all of its micro-batches (Megatron-LM, schedules.py, get_pp_rank_microbatches). Without
+// virtual stages it is p-1, and one forward and one backward pass without a pipeline.
+func alonePieces(st *parallel.Strategy, microBatches int) int {
+	v := max(1, st.Interleave)
+	n := 2*(st.PP-1) + (v-1)*st.PP
+	if v == 1 {
+		n = max(1, st.PP-1)
+	}
+	return min(n, microBatches*v)
 }

@@ -26,6 +26,11 @@ func launchesOf(op *model.ComputeOp) int {
 	return max(n, op.Kernels)
 }
 
+// started is the time of a stage whose host takes so long to start a kernel; 0 = in CUDA graphs.
+func (r *Result) started(kernel units.Duration) units.Duration {
+	return max(r.Time, units.Duration(r.launches)*kernel)
+}
+
 // launched stretches a stage of an inference engine that runs outside CUDA graphs to the time in which its host starts the
 // kernels.
 func (r *Result) launched(kernel units.Duration, brief bool) {

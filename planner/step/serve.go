@@ -72,7 +72,6 @@ func Serve(l Load, e engine.Serving, s Steps) (Service, error) {
 	if l.Slots > 0 {
 		v.slots = min(l.Slots, l.Clients)
 	}
-	v.cut()
 	d := float64(v.slots)
 	var out Service
 	for pass := range 3 {
@@ -88,8 +87,8 @@ func Serve(l Load, e engine.Serving, s Steps) (Service, error) {
 		d = next
 	}
 	out.TTFT, out.TPOT = widen(out.TTFT, ttftSpread), widen(out.TPOT, tpotSpread)
-	// Less than one may decode at a time: a lone client waits for its prompts.
-	out.Rate = min(d, v.little(&out)) / (out.TPOT.Time.Seconds() * float64(max(1, l.OSL)))
+	// Less than one may decode at a time: a lone client waits for its prompts. No more pass than steps with prompts have room for.
+	out.Rate = min(d/v.over, v.little(&out), v.most()) / (out.TPOT.Time.Seconds() * float64(max(1, l.OSL)))
 	return out, nil
 }
 
@@ -104,17 +103,33 @@ type solver struct {
 	slots  int
 	chunks int     // steps a prompt needs
 	piece  int     // tokens of one
+	left   int     // tokens of a micro-batch that prompts may take; 0 = any number
 	ring   float64 // micro-batches that pass the pipeline in the time of a token
+	over   float64 // prompts that arrive over those that the steps have room for, 1 at least
 }
 
-// cut divides a prompt by the budget.
-func (v *solver) cut() {
-	budget := v.e.Budget
-	if !v.e.Apart && budget > 0 { // the tokens of the decoding sequences come first; an eighth at least is left for prompts
-		v.e.Budget = max(budget-v.slots/max(1, v.l.Replicas), budget/8, 1)
+// cut divides a prompt by what d decoding sequences leave of the budget: they come first, a token each, and every micro-batch of a
+// pipeline has a budget of its own.
+func (v *solver) cut(d float64) {
+	left := v.e.Budget
+	if !v.e.Apart && left > 0 {
+		beside := min(d, v.most()) / (v.ring * float64(max(1, v.l.Replicas)))
+		left = max(left-int(math.Ceil(beside)), 1)
 	}
-	v.cutAlone()
-	v.e.Budget = budget
+	v.cutBy(left)
+}
+
+// most is how many sequences can decode in a steady state on an engine that mixes: each takes a token of every step, and isl/osl
+// tokens for the prompt of its successor.
+func (v *solver) most() float64 {
+	if v.e.Apart || v.e.Budget <= 0 {
+		return math.Inf(1)
+	}
+	budget := float64(v.e.Budget)
+	if v.e.Whole {
+		budget = max(budget, float64(v.l.ISL)) // a longer prompt runs all the same, alone
+	}
+	return budget * float64(max(1, v.l.Replicas)) * v.ring / (1 + float64(max(0, v.l.ISL))/float64(max(1, v.l.OSL)))
 }
 
 // group is how many prompts share a step, over all replicas, when a arrive a step: those of one step's Poisson arrivals
@@ -130,24 +145,28 @@ func (v *solver) group(a float64) float64 {
 	k := 1.0
 	if v.l.Equal {
 		if k = 2; v.e.Apart {
-			k = v.room()
+			k = v.room(v.left)
 		}
-		return max(1, min(k, v.room(), float64(v.slots)))
+		return max(1, min(k, v.room(v.left), float64(v.slots)))
 	}
 	if a > 1e-6 {
 		k = a / (1 - math.Exp(-a))
 	}
-	return max(1, min(k, v.room()))
+	return max(1, min(k, v.room(v.left)))
 }
 
-// room is how many prompts fit the budget of a step over all replicas.
-func (v *solver) room() float64 {
+// room is how many prompts fit the given tokens of a step over all replicas. Engines that cut prompts fill a step with the first
+// part of the next one. Those that never cut take as many as fit an empty step: nobody limits a step so that a prompt more would
+// fit but for the few decoding sequences beside it, and measured points agree (docs/serving.md).
+func (v *solver) room(tokens int) float64 {
 	per := 1.0
 	switch {
 	case v.e.Budget <= 0:
 		per = float64(v.slots)
-	case v.e.Budget > v.piece:
-		per = float64(v.e.Budget / v.piece)
+	case v.e.Whole:
+		per = math.Floor(max(1, float64(v.e.Budget)/float64(v.piece)))
+	default:
+		per = max(1, float64(tokens)/float64(v.piece))
 	}
 	return per * float64(max(1, v.l.Replicas))
 }
@@ -164,6 +183,7 @@ func (v *solver) at(d float64) (Service, error) {
 	osl := float64(max(1, l.OSL))
 	arrive := d / osl
 	v.ring = float64(max(1, dec.Ring))
+	v.cut(d)
 	k := v.group(arrive)
 	context := (l.ISL + v.piece) / 2 // the mean over the pieces of a prompt
 	tokens := int(math.Ceil(float64(v.piece) * max(1, k/reps)))
@@ -178,7 +198,7 @@ func (v *solver) at(d float64) (Service, error) {
 	// The burst: as many prompts together as the budget takes.
 	first, many := mix, 1.0
 	if l.Burst > 0 || l.Equal {
-		many = min(v.room(), float64(v.slots))
+		many = min(v.room(v.e.Budget), float64(v.slots)) // nobody decodes yet
 		if t := int(math.Ceil(float64(v.piece) * max(1, many/reps))); t > tokens {
 			if first, err = v.s.Prompt(0, t, max(context, v.piece), 1); err != nil {
 				return Service{}, err
@@ -188,8 +208,10 @@ func (v *solver) at(d float64) (Service, error) {
 	out := Service{Running: int(d + 0.5), Chunks: v.chunks}
 	t := times{
 		solver: v, dec: dec, mix: mix, first: first, groups: (float64(v.slots)/many + 1) / 2,
-		f: min(full*v.ring, arrive*float64(v.chunks)/k), others: max(0, float64(l.Clients-1)) / float64(max(1, l.Clients)),
+		f: arrive * float64(v.chunks) / k, others: max(0, float64(l.Clients-1)) / float64(max(1, l.Clients)),
 	}
+	v.over = max(1, t.f/(full*v.ring))
+	t.f /= v.over
 	out.Mixed = t.f / v.ring
 	for _, f := range bandFields {
 		t.work(f.get)
@@ -277,7 +299,7 @@ func (v *solver) decoding(o *Service) float64 {
 	if o.Mixed >= full { // every step carries prompts: no more requests get through
 		d = min(d, full*v.ring*float64(v.l.OSL)*v.group(d/float64(v.l.OSL))/float64(v.chunks))
 	}
-	return max(1, d)
+	return max(1, min(d, v.most()))
 }
 
 // The 10th and 90th percentile of measured over predicted times of serving points on H200 (396 points of instances that do

@@ -176,7 +176,6 @@ func TestServeKeepsItsPromises(t *testing.T) {
 		slower.base *= 1.5
 		at := func(s Steps) units.Duration { // with as many decoding sequences
 			x := solver{l: l, e: e, s: s, slots: l.Clients}
-			x.cut()
 			o, err := x.at(float64(v.Running))
 			if err != nil {
 				t.Fatal(err)
@@ -187,6 +186,42 @@ func TestServeKeepsItsPromises(t *testing.T) {
 			t.Fatalf("slower steps give a shorter TPOT")
 		}
 	})
+}
+
+// No step carries more tokens than its budget: rate x (isl + osl) <= budget / step time, over all replicas and micro-batches.
+func TestRateKeepsTheBudgetOfTokens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := linear{base: rapid.Float64Range(0.1, 50).Draw(t, "base"), seq: rapid.Float64Range(0, 1).Draw(t, "seq"), token: rapid.Float64Range(1e-5, 0.1).Draw(t, "token")}
+		e := engine.Serving{Budget: rapid.IntRange(1, 16384).Draw(t, "budget"), Apart: rapid.Bool().Draw(t, "apart"), Lag: 0.5, Gather: rapid.Float64Range(0, 10).Draw(t, "gather")}
+		l := Load{
+			Clients: rapid.IntRange(1, 4096).Draw(t, "clients"), Replicas: rapid.IntRange(1, 16).Draw(t, "replicas"), ISL: rapid.IntRange(0, 20000).Draw(t, "isl"),
+			OSL: rapid.IntRange(1, 8192).Draw(t, "osl"), Equal: rapid.Bool().Draw(t, "equal"),
+		}
+		v, err := Serve(l, e, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens := v.Rate * float64(l.ISL+l.OSL)
+		if e.Apart {
+			tokens = v.Rate * float64(l.ISL) // decode has steps of its own
+		}
+		if most := float64(e.Budget*l.Replicas) / v.TPOT.Time.Seconds(); tokens > most*(1+1e-9) {
+			t.Fatalf("%.6g tokens a second, the steps hold %.6g: %+v", tokens, most, v)
+		}
+	})
+}
+
+// Only sequences that decode take tokens from prompts: where most requests wait for their prompt, pieces are larger than the number
+// of requests would leave.
+func TestRequestsThatWaitTakeNoTokens(t *testing.T) {
+	e := engine.Serving{Budget: 256, Lag: 0.5}
+	v := serve(t, Load{Clients: 128, ISL: 4000, OSL: 400}, e, linear{base: 10, seq: 0.01, token: 0.01})
+	if v.Running > 256*400/4400 {
+		t.Errorf("%d sequences decode, 256 tokens a step hold %d beside the prompts of their successors", v.Running, 256*400/4400)
+	}
+	if want := (4000 + 256 - v.Running - 1) / (256 - v.Running); v.Chunks > want+1 {
+		t.Errorf("%d pieces beside %d sequences, want about %d", v.Chunks, v.Running, want)
+	}
 }
 
 // TestRateOfOneClient: a lone client sends its next request when the last is answered, prompt included.

@@ -64,6 +64,7 @@ type Result struct {
 	exchange  Band
 	exchanges int
 	experts   units.Duration
+	cut       Band           // what its products lose in pieces that run beside tensor parallelism
 	network   units.Duration // of transfers beside the kernels that NICs bound
 	hops      Band           // what it hands over beside its kernels
 	hopParts  []Part
@@ -85,7 +86,7 @@ type Input struct {
 	ChunkShare  float64 // of the attention replicas that have such a piece at the same time; 0 = all
 	// OverlapTP says that the engine cuts the gathers and scatters of sequence parallelism in tp pieces and runs them
 	// beside the pieces of the matrix products that need or make them (Transformer Engine's user buffers): one piece stays
-	// on the critical path.
+	// on the critical path, and so does what the products lose (pieces.go).
 	OverlapTP bool
 	// HostLink is what a GPU moves to and from its host's memory, for results that wait there (Strategy.OffloadLayers).
 	HostLink units.Bandwidth
@@ -99,6 +100,8 @@ type Input struct {
 	Brief bool
 	// serial says that nothing of data parallelism runs beside computation (TrainInput.Serial).
 	serial bool
+	// unpaired is the part of a step's micro-batches that run while a pipeline fills and drains (Combined 1F1B).
+	unpaired float64
 	// stopAt ends the pricing of stages with the first that takes longer: the caller has seen better. 0 = no limit.
 	stopAt  units.Duration
 	Scratch *Scratch // reused between calls; nil = none
@@ -137,6 +140,7 @@ type scratchKey struct {
 type stageWork struct {
 	kernels  Band
 	experts  units.Duration // of the kernels, between dispatch and combine
+	cut      Band           // what products lose in pieces (inPieces)
 	flops    float64
 	launches int    // kernels and collectives that the host starts
 	parts    []Part // not when brief
@@ -213,7 +217,7 @@ func stages(in Input, w model.Work) ([]Result, error) {
 		sw := &sc.stages[s]
 		colls := sc.colls[sw.from:sw.to]
 		if !sw.twin {
-			alone = Result{Band: sw.kernels, FLOPs: sw.flops, launches: sw.launches, experts: sw.experts, Parts: slices.Clone(sw.parts)}
+			alone = Result{Band: sw.kernels, FLOPs: sw.flops, launches: sw.launches, experts: sw.experts, cut: sw.cut, Parts: slices.Clone(sw.parts)}
 			if err := alone.communicate(in, colls); err != nil {
 				return nil, err
 			}
@@ -307,6 +311,11 @@ func (sw *stageWork) compute(in Input, ops []model.ComputeOp, chunked []bool) er
 		}
 		b = b.Scale(float64(op.Times))
 		sw.kernels = sw.kernels.Add(b)
+		if in.inPieces(op) {
+			if err := sw.pieces(&in, price, op, b); err != nil {
+				return err
+			}
+		}
 		if op.Looped || strings.HasPrefix(op.Name, "moe") {
 			sw.experts += b.Time
 		}
@@ -327,6 +336,7 @@ func (sw *stageWork) compute(in Input, ops []model.ComputeOp, chunked []bool) er
 func (r *Result) communicate(in Input, colls []model.CollectiveOp) error {
 	var beside hidden
 	var pairs paired
+	var copies Band // what products lose beside them
 	bound, cover := "", r.Band
 	for i := range colls {
 		op := &colls[i]
@@ -360,7 +370,9 @@ func (r *Result) communicate(in Input, colls []model.CollectiveOp) error {
 		}
 		if in.OverlapTP && op.Group == parallel.TP && op.Op != parallel.AllReduce && in.Strategy.SequenceParallel && peerToPeer(&est) {
 			one := b.Scale(1 / float64(in.Strategy.TP))
-			beside.copied(b.Add(one.Scale(-1)))
+			others := b.Add(one.Scale(-1))
+			beside.copied(others)
+			copies = copies.Add(others.Scale(copyCost))
 			b = one
 		}
 		r.Band = r.Band.Add(b)
@@ -368,7 +380,12 @@ func (r *Result) communicate(in Input, colls []model.CollectiveOp) error {
 			r.Parts = append(r.Parts, Part{Name: op.Name, Kind: op.Group.String(), Band: b, Bound: est.Bottleneck, exchange: exchanges(op)})
 		}
 	}
-	exposed := beside.exposed(cover, Band{})
+	exposed := beside.exposed(cover, copies)
+	if copies.Time > 0 {
+		exposed = Band{exposed.Time - copies.Time, exposed.P10 - copies.P10, exposed.P90 - copies.P90}
+		r.slower(&in, "products beside copies", copies)
+		r.slower(&in, "products in pieces", r.cut)
+	}
 	if exposed.P90 > 0 {
 		r.Band = r.Band.Add(exposed)
 		if !in.Brief {

@@ -37,6 +37,7 @@ func Train(in TrainInput) (Result, error) {
 		in.Scratch = new(Scratch)
 	}
 	in.serial = in.Serial
+	in.unpaired = float64(alonePieces(&st, in.MicroBatches)) / float64(max(1, in.MicroBatches)*max(1, st.Interleave))
 	if in.Brief && in.Limit > 0 {
 		in.stopAt = in.Limit / units.Duration(max(1, in.MicroBatches))
 	}
@@ -62,7 +63,7 @@ func Train(in TrainInput) (Result, error) {
 		bubble := sum.Add(pace.Band.Scale(-1)).Scale(1 / float64(max(1, st.Interleave)))
 		out.add(Part{Name: "pipeline bubble", Kind: "bubble", Band: bubble})
 		if in.hopsBeside() {
-			out.fill(all, &st)
+			out.fill(all, &st, in.MicroBatches)
 		}
 	}
 	if in.Brief && in.Limit > 0 && out.Time > in.Limit {
