@@ -11,7 +11,7 @@ import (
 )
 
 // Use is the part of the cluster that a plan was allowed: what later questions about the layout keep to. Per-GPU figures count
-// GPUs where that is given, else all of the cluster.
+// GPUs where that is given, else all of the cluster that is not left out.
 type Use struct {
 	GPUs    int      `yaml:"gpus,omitempty" json:"gpus,omitempty"`            // exactly so many in the plan; at most so many later
 	Hosts   []string `yaml:"hosts,omitempty,flow" json:"hosts,omitempty"`     // these alone: host lists such as node[0-3,7]

@@ -27,6 +27,7 @@ type ideal struct {
 	kinds [][]topology.GPUID // see unlike
 	apart [][]topology.GPUID // units of which none lies in another
 
+	loose   bool // the number of groups does not count, so that prices hold for any number of replicas
 	counted map[spotKey]counted
 	levels  []int // see lastLevel
 }
@@ -51,7 +52,7 @@ func (i *ideal) comm(st parallel.Strategy) step.Comm {
 		k := idealKey{priceKey: keyOfPrice(&op), size: n}
 		k.hop = 0
 		spots := i.at(n)
-		if n == st.Size(op.Group) && op.Group != parallel.PP && op.Op != parallel.SendRecv {
+		if !i.loose && n == st.Size(op.Group) && op.Group != parallel.PP && op.Op != parallel.SendRecv {
 			if c := i.spotsFor(n, groupsOf(&st, op.Group)); c.tight {
 				spots, k.groups = c.spots, groupsOf(&st, op.Group)
 			}

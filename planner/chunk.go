@@ -28,8 +28,8 @@ func (s *search) withinBudget(st parallel.Strategy, batches []int) []int {
 			kept = append(kept, b)
 		} else if why == "" {
 			why = w
-			if n := float64(replicaBatch(st, b)) / float64(s.scheduler().Budget); s.missed.why == "" || n < s.missed.over {
-				s.missed = nearMiss{at: st, over: n, why: w, chunk: s.leastBudget(replicaBatch(st, b))}
+			if n := float64(replicaBatch(st, b)) / float64(s.scheduler().Budget); s.missed.Why == "" || n < s.missed.over {
+				s.missed = nearMiss{Loser: Loser{Strategy: st, Why: w}, over: n, chunk: s.leastBudget(replicaBatch(st, b))}
 			}
 		}
 	}

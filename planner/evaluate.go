@@ -95,15 +95,16 @@ func (s *search) evaluate(st parallel.Strategy, price step.Comm, b int, brief bo
 	return o, nil
 }
 
-// counted is how many GPUs per-GPU figures count: those of the cluster, or as many as the request may use.
+// counted is how many GPUs per-GPU figures count: those of the cluster that the user allows, or as many as the request may use.
 func (s *search) counted() int {
-	switch {
-	case s.GPUs > 0:
+	if s.GPUs > 0 {
 		return s.GPUs
-	case s.Budget > 0:
-		return min(s.Budget, s.Cluster.NumGPUs())
 	}
-	return s.Cluster.NumGPUs()
+	allowed := max(1, s.Cluster.NumGPUs()-s.Barred)
+	if s.Budget > 0 {
+		return min(s.Budget, allowed)
+	}
+	return allowed
 }
 
 // memory is the use of the fullest GPU with b sequences at full length.

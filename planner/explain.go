@@ -30,7 +30,7 @@ func (s *search) explain(p *Plan) []string {
 	}
 	out = append(out, fmt.Sprintf("%s binds: %s of the %s step (%.0f %%)", top.kind, top.t, total, 100*float64(top.t/total)))
 	for _, k := range kinds {
-		if k.kind != top.kind {
+		if k.kind != top.kind && k.t > 0 {
 			out = append(out, fmt.Sprintf("%s takes %s (%.0f %%)%s", k.kind, k.t, 100*float64(k.t/total), over(bounds[k.kind])))
 		}
 	}
@@ -47,8 +47,12 @@ func (s *search) explain(p *Plan) []string {
 const searched = "searched "
 
 func (c Counts) text() string {
-	return fmt.Sprintf(searched+"%d strategies (%d broke a rule of the model, %d did not fit memory, %d missed a limit), %d priced steps, %d more ruled out by their kernels alone",
-		c.Strategies, c.ByRule, c.ByMemory, c.ByLimit, c.Priced, c.Bounded)
+	noun := "strategies"
+	if c.Strategies == 1 {
+		noun = "strategy"
+	}
+	return fmt.Sprintf(searched+"%d %s (%d broke a rule of the model, %d did not fit memory, %d missed a limit), %s, %d more ruled out by their kernels alone",
+		c.Strategies, noun, c.ByRule, c.ByMemory, c.ByLimit, many(c.Priced, "priced step"), c.Bounded)
 }
 
 type kindSum struct {

@@ -47,19 +47,22 @@ func (s *search) infeasible(ctx context.Context, n int, exact bool) *Infeasible 
 }
 
 func (s *search) firstLosers() []Loser {
-	return slices.Clone(s.losers[:min(len(s.losers), s.Top)])
+	out := slices.Clone(s.losers[:min(len(s.losers), s.Top)])
+	for i := range out {
+		out[i] = s.seated(out[i])
+	}
+	return out
 }
 
 // nearMiss is the plan that breaks its limits by least.
 type nearMiss struct {
-	at    parallel.Strategy
+	Loser
 	over  float64 // time over limit, the larger of both
-	why   string
-	chunk int // the least --chunk that would do, where that is the limit
+	chunk int     // the least --chunk that would do, where that is the limit
 }
 
-// near keeps the plan that breaks its limits by least.
-func (s *search) near(o *Outcome) {
+// near keeps the plan that breaks its limits by least; l says how.
+func (s *search) near(o *Outcome, l Loser) {
 	over := 0.0
 	if l := s.Workload.TTFTMs; l > 0 {
 		over = max(over, o.TTFT.Time.Millis()/l)
@@ -67,8 +70,8 @@ func (s *search) near(o *Outcome) {
 	if l := s.Workload.TPOTMs; l > 0 {
 		over = max(over, o.TPOT.Time.Millis()/l)
 	}
-	if s.missed.why == "" || over < s.missed.over {
-		s.missed = nearMiss{at: o.Strategy, over: over, why: s.misses(o)}
+	if s.missed.Why == "" || over < s.missed.over {
+		s.missed = nearMiss{Loser: l, over: over}
 	}
 }
 
@@ -84,17 +87,17 @@ func (s *search) moreTokens() string {
 		b--
 	}
 	if s.Workload.Batch > 0 && b > 0 {
-		out += fmt.Sprintf(", --batch %d", b*s.missed.at.DP)
+		out += fmt.Sprintf(", --batch %d", b*s.missed.Strategy.DP)
 	}
 	return out + ", or more GPUs"
 }
 
 // limitText names the plan that misses a limit by least.
 func (s *search) limitText() string {
-	if s.missed.why == "" {
+	if s.missed.Why == "" {
 		return "every plan that fits memory misses a limit"
 	}
-	return fmt.Sprintf("every plan that fits memory misses a limit; the nearest is %s: %s", s.missed.at, s.missed.why)
+	return fmt.Sprintf("every plan that fits memory misses a limit; the nearest is %s: %s", s.missed.Strategy, s.seated(s.missed.Loser).Why)
 }
 
 func (s *search) fixedText() string {

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"rankmap/internal/parallel"
@@ -194,131 +193,6 @@ func (s *seating) swapped(i, j int) *seating {
 	}
 	t.period, t.known = t.n, nil
 	return &t
-}
-
-// exhaust tries every seating of an outcome that is not a relabelling of one tried before: permuting the values of tp or of dp
-// renames ranks and changes no group.
-//
-// The variant of a training split that is best on the seats that it was priced on need not be on better ones: each whose bound is
-// below the best found gets every seating.
-func (s *search) exhaust(o *Outcome) (*Outcome, error) {
-	best := o
-	for _, v := range s.variants(o) {
-		if v.bound >= best.score {
-			continue
-		}
-		for _, order := range cuts(v.st) {
-			v.st.Order = order
-			var err error
-			if best, err = s.everySeat(v.st, o, best); err != nil {
-				return best, err
-			}
-		}
-	}
-	return best, nil
-}
-
-// variants are the ways to run an outcome's split that fit memory, its own first; bounds are scores.
-func (s *search) variants(o *Outcome) []trainOption {
-	out := []trainOption{{st: o.Strategy, bound: math.Inf(-1)}}
-	if s.Workload.Task != string(TrainStep) {
-		return out
-	}
-	st := o.Strategy
-	st.FirstStage, st.LastStage = 0, 0
-	fit, _, _ := s.trainOptions(st)
-	for _, v := range fit {
-		var err error
-		if v.bound, err = s.trainBound(v.st); err == nil {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// cuts lists the dimension orders in which experts cut the ranks of a stage otherwise. All orders of a dense model, and where pp
-// stands, are seatings of each other.
-func cuts(st parallel.Strategy) [][]parallel.Dim {
-	if st.EP*st.ExpertTP < 2 {
-		return [][]parallel.Dim{parallel.DefaultOrder}
-	}
-	var out [][]parallel.Dim
-	var seen [][]parallel.Dim
-	for _, order := range orders(st) {
-		flat := slices.DeleteFunc(slices.Clone(order), func(d parallel.Dim) bool { return d == parallel.PP || d == parallel.EP })
-		if !slices.ContainsFunc(seen, func(o []parallel.Dim) bool { return slices.Equal(o, flat) }) {
-			seen = append(seen, flat)
-			out = append(out, order)
-		}
-	}
-	return out
-}
-
-// everySeat is exhaust in one order of the dimensions.
-func (s *search) everySeat(st parallel.Strategy, o, best *Outcome) (*Outcome, error) {
-	if s.Engine != nil && !s.Engine.Permits(st.Order, st) {
-		return best, nil
-	}
-	base := o.seats
-	perm := make([]topology.GPUID, 0, o.GPUs)
-	used := make([]bool, len(base.gpus))
-	var walk func() error
-	walk = func() error {
-		if s.cancelled() {
-			return nil
-		}
-		if r := len(perm); r == o.GPUs {
-			t := base.with(perm)
-			c, err := s.evaluate(st, newComm(t, s.Pricer, graphLaunch, st).price, o.Batch, true)
-			if err != nil {
-				return err
-			}
-			if c.score < best.score-1e-9*abs(best.score) {
-				c.seats = t
-				best = c
-			}
-			return nil
-		}
-		r := len(perm)
-		low := lowest(st, r, perm)
-		for i, id := range base.gpus {
-			if used[i] || id < low {
-				continue
-			}
-			used[i] = true
-			perm = append(perm, id)
-			if err := walk(); err != nil {
-				return err
-			}
-			perm = perm[:len(perm)-1]
-			used[i] = false
-		}
-		return nil
-	}
-	err := walk()
-	return best, err
-}
-
-// lowest returns the smallest GPU that rank r may take so that of all relabellings only one is tried: where all other
-// coordinates are 0, GPUs ascend along tp and dp. Not along cp: keys and values go from neighbour to neighbour.
-func lowest(st parallel.Strategy, r int, perm []topology.GPUID) topology.GPUID {
-	experts := st.EP * st.ExpertTP
-	if experts > 1 && (st.ExpertTP != 1 || st.EP%(st.TP*st.CP) != 0) && (st.EP != 1 || st.ExpertTP != st.TP) {
-		return 0 // expert groups cut the tp group: its values are not interchangeable
-	}
-	c := st.CoordsOf(r)
-	p := parallel.Coords{}
-	switch {
-	case c.PP == 0 && c.CP == 0 && c.DP == 0 && c.TP > 0:
-		p.TP = c.TP - 1
-	case c.PP == 0 && c.TP == 0 && c.DP == 0 && c.CP > 0 && st.CP == 2:
-		p.CP = c.CP - 1
-	case c.PP == 0 && c.TP == 0 && c.CP == 0 && c.DP > 0 && (experts <= 1 || st.EP == st.StageRanks()):
-		p.DP = c.DP - 1
-	default:
-		return 0
-	}
-	return perm[st.RankOf(p)] + 1
 }
 
 // with returns the seating that seats ranks on exactly these GPUs, the others idle behind them.

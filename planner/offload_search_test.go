@@ -88,3 +88,25 @@ func TestOffloadStaysWithinTheHost(t *testing.T) {
 		}
 	}
 }
+
+// Where results of replicated weights fit with most layers in host memory, sharded weights are tried all the same: they may
+// leave every result on the GPU.
+func TestShardingIsTriedBesideOffload(t *testing.T) {
+	b := newBench(t)
+	cl := b.preset(t, "hgx-h200", 2)
+	r := b.request(t, cl, "llama-3.1-70b", layout.Workload{Task: "train", SeqLen: 4096, Batch: 32, LoRA: 16})
+	r.HostLink = 57.6e9
+	k, err := NewRanking(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fit, _, _ := k.s.trainOptions(parallel.Strategy{DP: 16}.Normalize())
+	offloaded, whole := false, false
+	for _, o := range fit {
+		offloaded = offloaded || o.st.ZeRO == 1 && o.st.OffloadLayers > 0
+		whole = whole || o.st.ZeRO == 3 && o.st.OffloadLayers == 0 && o.st.Recompute == ""
+	}
+	if !offloaded || !whole {
+		t.Errorf("replicated and off-loaded %v, sharded and whole %v", offloaded, whole)
+	}
+}

@@ -44,6 +44,7 @@ type Request struct {
 	GPUs      int                                                           // use exactly this many; 0 = as many as fit
 	Budget    int                                                           // use at most this many, and count this many in per-GPU figures; 0 = no bound
 	Skip      func(topology.GPUID) bool                                     // GPUs that must stay idle; nil = none
+	Barred    int                                                           // of those, how many the user leaves out: per-GPU figures do not count them
 	Kernel    func(model.Phase, model.ComputeOp) (step.Band, string, error) // price of one computation on one GPU
 	Pricer    collective.Pricer
 	Capacity  units.Bytes     // memory of one GPU
@@ -78,7 +79,7 @@ type Outcome struct {
 	Prefill  *step.Result
 	Service  *step.Service // the steady state of serving
 	Tokens   float64       // tokens a second in all: generated tokens for serve and decode, prompt tokens for prefill, all for train
-	PerGPU   float64       // Tokens over all GPUs, idle ones counted
+	PerGPU   float64       // Tokens over all GPUs that the user allows, idle ones counted
 	MFU      float64
 	Memory   model.Memory
 	MaxBatch int
@@ -93,6 +94,7 @@ type Loser struct {
 	Strategy parallel.Strategy
 	Outcome  *Outcome // nil when it does not fit
 	Why      string
+	unseated []int // the batches of one that was dropped by its bound: see search.seated
 }
 
 // Plan is the answer.

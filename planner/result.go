@@ -161,7 +161,7 @@ func (s *search) nearest(best *Outcome) []Loser {
 		if len(out) == s.Top {
 			break
 		}
-		out = append(out, l)
+		out = append(out, s.seated(l))
 	}
 	return out
 }

@@ -125,33 +125,38 @@ func roundest(n int) int {
 // search is one run's state.
 type search struct {
 	Request
-	ctx     context.Context     // for what takes long inside one strategy; nil = never given up
-	specs   map[int]*model.Spec // by redundant experts
-	points  *[]*Outcome         // every priced batch of every strategy, where a front is asked for
-	base    *seating            // all usable GPUs
-	taken   map[int]*seating    // by number of ranks
-	packed  map[packKey]*seating
-	ideal   *ideal
-	counts  Counts
-	found   []*Outcome
-	losers  []Loser
-	large   []parallel.Strategy // what memory forbade
-	minNeed units.Bytes         // least memory of a GPU over the strategies that memory forbids
-	minAt   parallel.Strategy
-	missed  nearMiss // of the limits
-	stopped bool
-	kernels map[kernelKey]kernelPrice
-	scratch step.Scratch
-	served  [2]step.Scratch // of steps without and with a piece of a prompt
-	waiting []trainSplit
-	queue   []waitingServe
-	limit   float64  // seconds from which on a training step need not be priced to its end; 0 = none
-	domains []int    // see trim
-	block   int      // see trim
-	swapped int      // seats that exchanges have dealt anew: see seatBudget
-	bar     *float64 // see worthwhile
-	barAt   int
-	facts   *engine.Facts // of the target; nil until asked
+	ctx       context.Context     // for what takes long inside one strategy; nil = never given up
+	specs     map[int]*model.Spec // by redundant experts
+	points    *[]*Outcome         // every priced batch of every strategy, where a front is asked for
+	base      *seating            // all usable GPUs
+	taken     map[int]*seating    // by number of ranks
+	packed    map[packKey]*seating
+	ideal     *ideal
+	counts    Counts
+	found     []*Outcome
+	losers    []Loser
+	large     []parallel.Strategy // what memory forbade
+	minNeed   units.Bytes         // least memory of a GPU over the strategies that memory forbids
+	minAt     parallel.Strategy
+	missed    nearMiss // of the limits
+	loose     *ideal   // see beyondLimits
+	beyond    map[limitKey]limitFound
+	sets      map[string]*knownGroups // see commOf
+	exchanges [][]byte                // see twins
+	known     bool                    // that they were sought
+	stopped   bool
+	kernels   map[kernelKey]kernelPrice
+	scratch   step.Scratch
+	served    [2]step.Scratch // of steps without and with a piece of a prompt
+	waiting   []trainSplit
+	queue     []waitingServe
+	limit     float64  // seconds from which on a training step need not be priced to its end; 0 = none
+	domains   []int    // see trim
+	block     int      // see trim
+	swapped   int      // seats that exchanges have dealt anew: see seatBudget
+	bar       *float64 // see worthwhile
+	barAt     int
+	facts     *engine.Facts // of the target; nil until asked
 }
 
 type kernelKey struct {
@@ -268,6 +273,9 @@ func (s *search) consider(st parallel.Strategy) error {
 	if batches = s.withinBudget(st, batches); len(batches) == 0 {
 		return nil
 	}
+	if lost, err := s.beyondLimits(st, batches); lost || err != nil {
+		return err
+	}
 	if s.onlyBest() {
 		s.queue = append(s.queue, waitingServe{st: st, batches: batches})
 		return nil
@@ -293,7 +301,7 @@ func (s *search) priceServing(st parallel.Strategy, batches []int) error {
 		}
 		o.seats = cm.seats
 		if why := s.misses(o); why != "" {
-			if s.near(o); limited == "" {
+			if s.near(o, Loser{Strategy: o.Strategy, Why: why}); limited == "" {
 				limited = why // of the smallest batch, the nearest
 			}
 			if best == nil && len(batches) == 1 {

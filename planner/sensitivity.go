@@ -56,7 +56,11 @@ func Sensitivity(ctx context.Context, r Request, p *Plan, vary Vary) error {
 		return err
 	}
 	if v.cheaper > 0 {
-		p.Explained = append(p.Explained, fmt.Sprintf("strategies that cost less but move more ranks: %d; of the others:", v.cheaper))
+		rest := "of the others:"
+		if len(v.cands) < 2 {
+			rest = "no other is left to compare"
+		}
+		p.Explained = append(p.Explained, fmt.Sprintf("strategies that cost less but move more ranks: %d; %s", v.cheaper, rest))
 	}
 	if len(v.cands) < 2 {
 		return nil
@@ -76,7 +80,7 @@ func Sensitivity(ctx context.Context, r Request, p *Plan, vary Vary) error {
 				continue
 			}
 			flips++
-			p.Flips = append(p.Flips, layout.Sensitivity{Quantity: string(q), Factor: round(f, 2), Strategy: winner.Strategy.String()})
+			p.Flips = append(p.Flips, layout.Sensitivity{Quantity: string(q), Factor: factor(f), Strategy: winner.Strategy.String()})
 		}
 		if flips == 0 && v.has {
 			quiet = append(quiet, string(q))
@@ -87,12 +91,20 @@ func Sensitivity(ctx context.Context, r Request, p *Plan, vary Vary) error {
 		if f.Factor < 1 {
 			way = "down to"
 		}
-		p.Explained = append(p.Explained, fmt.Sprintf("%s %s %s times, %s wins", f.Quantity, way, units.Signif(f.Factor, 2), f.Strategy))
+		p.Explained = append(p.Explained, fmt.Sprintf("%s %s %s times, %s wins", f.Quantity, way, units.Signif(f.Factor, 3), f.Strategy))
 	}
 	if len(quiet) > 0 {
 		p.Explained = append(p.Explained, fmt.Sprintf("no factor from 1/%g to %g changes the choice for %s", maxFactor, maxFactor, joinAnd(quiet)))
 	}
 	return nil
+}
+
+// factor keeps two digits, or three where two would not tell it from 1.
+func factor(f float64) float64 {
+	if r := round(f, 2); r != 1 {
+		return r
+	}
+	return round(f, 3)
 }
 
 // varied is the state of a sensitivity analysis.

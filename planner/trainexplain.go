@@ -12,7 +12,7 @@ func (s *search) explainTraining(o *Outcome) []string {
 	if s.Workload.Task != string(TrainStep) {
 		return nil
 	}
-	b := []string{fmt.Sprintf("training: %d micro-batches of %s a replica", s.Workload.Batch/st.DP/st.MicroBatch, many(st.MicroBatch, "sequence"))}
+	b := []string{fmt.Sprintf("training: %s of %s a replica", manyOf(s.Workload.Batch/st.DP/st.MicroBatch, "micro-batch", "micro-batches"), many(st.MicroBatch, "sequence"))}
 	if st.Interleave > 1 {
 		b = append(b, fmt.Sprintf("%d virtual stages a rank", st.Interleave))
 	}
@@ -41,9 +41,11 @@ func (s *search) explainTraining(o *Outcome) []string {
 	return []string{strings.Join(b, ", ")}
 }
 
-func many(n int, what string) string {
+func many(n int, what string) string { return manyOf(n, what, what+"s") }
+
+func manyOf(n int, one, more string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %s", n, more)
 }

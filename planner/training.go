@@ -56,7 +56,7 @@ func (s *search) trainOptions(st parallel.Strategy) (fit, large []trainOption, n
 			least := s.recomputeOptions(x, &fit)
 			if x.DP*x.CP > 1 && x.PP == 1 && s.Held.ZeRO == 0 && !s.Held.PlainDP && s.Workload.Weights != shardless {
 				x.ZeRO = 3
-				if n := len(fit); n == 0 || fit[n-1].st.MicroBatch != mb || fit[n-1].st.Recompute != "" {
+				if n := len(fit); n == 0 || fit[n-1].st.MicroBatch != mb || fit[n-1].st.Recompute != "" || fit[n-1].st.OffloadLayers > 0 {
 					if l := s.recomputeOptions(x, &fit); l.need < least.need {
 						least = l
 					}

@@ -234,6 +234,9 @@ func (m *Machine) degradeLeaf(leaf, val string, p *Problem) error {
 		}
 	}
 	if !found {
+		if len(m.Cluster.Leaves()) == 0 {
+			return fmt.Errorf("no NIC is cabled to leaf %q: the cluster names no leaf switches", leaf)
+		}
 		return fmt.Errorf("no NIC is cabled to leaf %q (there are %s)", leaf, strings.Join(m.Cluster.Leaves(), ", "))
 	}
 	return nil

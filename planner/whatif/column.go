@@ -108,7 +108,7 @@ func column(m *Machine, r *planner.Request, p *planner.Plan, paid int) *Column {
 		Name: m.Name, Machine: factsOf(m, paid), GPUs: p.Best.GPUs, Strategy: &st, Predicted: &pred, Memory: &mem,
 		Spans: spans(r.Cluster, p.Best.Strategy, p.Seats), plan: p, seats: p.Seats,
 	}
-	col.Idle = min(paid, col.Machine.GPUs-col.Machine.Lost) - col.GPUs
+	col.Idle = max(0, min(paid, m.numFree())-col.GPUs)
 	col.Communication = communication(&pred)
 	col.Binding = binding(&pred)
 	return col
@@ -152,7 +152,9 @@ func binding(p *layout.Predicted) string {
 	top := slices.MaxFunc(p.Parts, func(a, b layout.Part) int { return cmp.Compare(a.Ms, b.Ms) })
 	comm := 0.0
 	for _, c := range communication(p) {
-		comm += c.Ms
+		if c.Kind != "bubble" && c.Kind != "overhead" {
+			comm += c.Ms
+		}
 	}
 	s := fmt.Sprintf("%s %s (%s %% of the step", top.Kind, top.Name, units.Trim(top.Share, 1))
 	if top.Kind == "compute" {

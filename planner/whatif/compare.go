@@ -91,7 +91,7 @@ func CompareCases(ctx context.Context, cases []Case, same Same) (*Comparison, er
 	out.Same = same
 	budget := 0
 	for _, c := range cases {
-		if n := min(c.Machine.paid(c.Problem, 0), c.Machine.usable()); same == EqualGPUs && c.Problem.GPUs == 0 && (budget == 0 || n < budget) {
+		if n := min(c.Machine.paid(c.Problem, 0), c.Machine.numFree()); same == EqualGPUs && c.Problem.GPUs == 0 && (budget == 0 || n < budget) {
 			budget = n
 		}
 	}
@@ -237,7 +237,11 @@ func versus(c, better *Column) string {
 	}
 	var parts []string
 	for _, x := range c.Communication {
-		parts = append(parts, fmt.Sprintf("%s %s %% over %s", x.Kind, figure(x.Share), x.Link))
+		part := fmt.Sprintf("%s %s %%", x.Kind, figure(x.Share))
+		if x.Link != "" { // a bubble and the engine's overhead have none
+			part += " over " + x.Link
+		}
+		parts = append(parts, part)
 	}
 	if len(parts) > 0 {
 		s += "; " + strings.Join(parts, ", ")

@@ -163,9 +163,9 @@ func linkChange(a, b *Column, kind string) string {
 				return x.Link
 			}
 		}
-		return "no link"
+		return ""
 	}
-	if x, y := link(a), link(b); x != y {
+	if x, y := link(a), link(b); x != y && x != "" && y != "" {
 		return "over " + y + ", was over " + x
 	}
 	return ""

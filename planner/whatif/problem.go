@@ -34,7 +34,7 @@ func (m *Machine) changed() bool { return len(m.undo) > 0 || m.limit > 0 }
 
 // paid is how many GPUs per-GPU figures count.
 func (m *Machine) paid(p *Problem, budget int) int {
-	n := m.Cluster.NumGPUs()
+	n := max(1, m.Cluster.NumGPUs()-m.numBarred())
 	for _, most := range []int{budget, m.limit, m.count} {
 		if most > 0 {
 			n = min(n, most)
@@ -47,12 +47,37 @@ func (m *Machine) paid(p *Problem, budget int) int {
 }
 
 // bars says that the layout leaves a GPU out.
-func (m *Machine) bars(id topology.GPUID) bool { return m.barred != nil && m.barred[id] }
+func (m *Machine) bars(id topology.GPUID) bool { return int(id) < len(m.barred) && m.barred[id] }
+
+// numBarred is how many GPUs the layout leaves out.
+func (m *Machine) numBarred() int {
+	n := 0
+	for _, out := range m.barred {
+		if out {
+			n++
+		}
+	}
+	return n
+}
 
 // restore takes one change back: an edit, or the whole cluster that was there.
 type restore struct {
 	edit topology.Edit
 	was  *topology.Cluster
+}
+
+// free says that a plan may use a GPU: it is not bad and the layout does not leave it out.
+func (m *Machine) free(id topology.GPUID) bool { return m.Cluster.GPUBad(id) == "" && !m.bars(id) }
+
+// numFree counts the GPUs that a plan may use.
+func (m *Machine) numFree() int {
+	n := 0
+	for id := range topology.GPUID(m.Cluster.NumGPUs()) {
+		if m.free(id) {
+			n++
+		}
+	}
+	return n
 }
 
 // usable counts the GPUs that are not bad.
@@ -94,7 +119,7 @@ func (p *Problem) request(m *Machine, budget int) (planner.Request, error) {
 	if m.limit > 0 && (budget == 0 || m.limit < budget) {
 		budget = m.limit
 	}
-	r := planner.Request{Cluster: c, Spec: p.Spec, Workload: p.Workload, Freedom: p.Freedom, GPUs: p.GPUs, Budget: m.count, Top: 1, BestOnly: true}
+	r := planner.Request{Cluster: c, Spec: p.Spec, Workload: p.Workload, Freedom: p.Freedom, GPUs: p.GPUs, Budget: m.count, Barred: m.numBarred(), Top: 1, BestOnly: true}
 	use := m.chosen(budget)
 	inside, _ := m.island()
 	r.Skip = func(id topology.GPUID) bool {
@@ -120,7 +145,7 @@ func (p *Problem) request(m *Machine, budget int) (planner.Request, error) {
 // better 64 and 64 than 72 and 56; the first ones where no equal shares exist. nil is all.
 func (m *Machine) chosen(budget int) []bool {
 	c := m.Cluster
-	if budget <= 0 || budget >= m.usable() {
+	if budget <= 0 || budget >= m.numFree() {
 		return nil
 	}
 	use := make([]bool, c.NumGPUs())
@@ -130,7 +155,7 @@ func (m *Machine) chosen(budget int) []bool {
 		for _, d := range c.Domains {
 			k := 0
 			for _, id := range d {
-				if k < share && n < budget && c.GPUBad(id) == "" {
+				if k < share && n < budget && m.free(id) {
 					use[id] = true
 					k, n = k+1, n+1
 				}
@@ -150,7 +175,7 @@ func (m *Machine) chosen(budget int) []bool {
 	clear(use)
 	n := 0
 	for id := range topology.GPUID(c.NumGPUs()) {
-		if n < budget && c.GPUBad(id) == "" {
+		if n < budget && m.free(id) {
 			use[id] = true
 			n++
 		}
