@@ -87,19 +87,30 @@ func (c *Placer) price(j *job) (*planner.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return j.own(k)
+	return j.stated(k)
 }
 
-// own prices a row's own layout. A training run whose row names no sharding and that does not fit with the optimizer dealt out
+// own prices a row's own layout in the best rank order. A training run whose row names no sharding and that does not fit with the optimizer dealt out
 // must have sharded its parameters too.
 func (j *job) own(k *planner.Ranking) (*planner.Outcome, error) {
-	o, err := k.Price(j.strategy, j.exact, 0)
+	return j.priced(k, j.strategy)
+}
+
+// stated prices a row's own layout in the rank order that it states, for times; what a choice of degrees costs is another matter.
+func (j *job) stated(k *planner.Ranking) (*planner.Outcome, error) {
+	st := j.strategy
+	st.Order = statedOrder(j.row.RankOrder)
+	return j.priced(k, st)
+}
+
+func (j *job) priced(k *planner.Ranking, st parallel.Strategy) (*planner.Outcome, error) {
+	o, err := k.Price(st, j.exact, 0)
 	if err != nil || j.row.Task != "train" || j.held.ZeRO != 0 || j.exact.ZeRO != 1 || o.Memory.Total() <= k.Capacity() {
 		return o, err
 	}
 	free := j.exact
 	free.ZeRO = 0
-	return k.Price(j.strategy, free, 0)
+	return k.Price(st, free, 0)
 }
 
 // decision compares a row under each load that it may have been decided for, and returns the comparison that it does best in.
@@ -116,10 +127,11 @@ func (c *Placer) decision(ctx context.Context, j *job) (Choice, *planner.Outcome
 		for t := range more {
 			top[t] = true
 		}
+		of := max(ch.Of, best.Of) // the loads' layouts are of one set: the most that fit under any
 		if better(&ch, &best) {
-			ch.Of = max(ch.Of, best.Of)
 			best = ch
 		}
+		best.Of = of
 	}
 	best.Loads = 1 + len(j.others)
 	if best.Of > 0 {
@@ -182,12 +194,16 @@ func (c *Placer) choice(ctx context.Context, j *job) (Choice, *planner.Outcome, 
 	if err != nil {
 		return ch, nil, nil, err
 	}
+	timed, err := j.stated(k)
+	if err != nil {
+		return ch, nil, nil, err
+	}
 	if at == 0 && ch.Ratio > 1 {
 		ch.Reason = fmt.Sprintf("same degrees; %s", settings(best.Strategy, own.Strategy))
 	} else if at != 0 {
 		ch.Reason = reason(own, full, k.Capacity(), ch)
 	}
-	return ch, own, firsts(tuples, first), nil
+	return ch, timed, firsts(tuples, first), nil
 }
 
 // firsts is the set of tuples that count as among our first three.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"rankmap/internal/hardware"
+	"rankmap/internal/measured"
 	"rankmap/layout"
 	"rankmap/model"
 	"rankmap/planner"
@@ -29,6 +30,7 @@ type practice struct {
 	tensors    bool   // ZeRO-3 gathers each matrix apart
 	merged     bool   // tokens go once to each rank with some of their experts
 	gradBytes  int    // of a reduced gradient; 0 = 4
+	engine16   bool   // DeepSpeed's engine: 16-bit gradients, but in fp32 where the network trains in bf16
 	unstated   string // compute type where a row states no precision; empty = bf16
 }
 
@@ -38,9 +40,9 @@ type practice struct {
 // TrainSchedule ends in ReduceTiedGrads, ReduceGrads, OptimizerStep).
 var (
 	megatron2021 = practice{recompute: "full", interleave: 1, unfused: true, serial: true, serialDP: true, plainDP: true, separate: true}
-	deepspeed    = practice{recompute: "full", interleave: 1, unfused: true, serial: true, serialDP: true, separate: true, zero: 1, gradBytes: 2}
+	deepspeed    = practice{recompute: "full", interleave: 1, unfused: true, serial: true, serialDP: true, separate: true, zero: 1, gradBytes: 2, engine16: true}
 	// Jean Zay hung unless every operation waited for the one before it (tr11-176B-ml/chronicles-prequel.md, Hanging Issue).
-	jeanZay = practice{recompute: "full", interleave: 1, unfused: true, serial: true, serialDP: true, separate: true, zero: 1, gradBytes: 2, blocking: true}
+	jeanZay = practice{recompute: "full", interleave: 1, unfused: true, serial: true, serialDP: true, separate: true, zero: 1, gradBytes: 2, engine16: true, blocking: true}
 	// NVIDIA's performance recipes (Megatron-Bridge scripts/performance): tp_comm_overlap on, gradients reduced in bf16,
 	// mixtures over the flex dispatcher with DeepEP or HybridEP.
 	// The H100 presets of mixtures with virtual stages set moe_a2a_overlap, those of Blackwell did not before August 2026
@@ -69,6 +71,7 @@ var practices = map[string]practice{
 	"opt":           {recompute: "full", unfused: true, serial: true},
 	"sc22":          {unfused: true, interleave: 1, serialDP: true}, // the note says which recomputation
 	"simumax":       {recompute: "none", interleave: 1},             // the cases keep every activation
+	"mcore":         {overlapTP: true},                              // Megatron-LM's README, training speed and scalability: --tp-comm-overlap
 	"mbridge":       recipe, "dgxc": recipe, "nem340": {overlapTP: true},
 	"mlperf-gpt3": mlperfGPT3, "mlperf-lora70b": mlperfLoRA, "mlperf-405b": mlperf, "mlperf-8b": mlperf,
 }
@@ -95,10 +98,15 @@ func (j *job) training() error {
 		h.Recompute, h.Unfused, h.Serial = u.recompute, u.unfused, h.Serial || u.serial && p.SP != "yes"
 		h.BlockingHops, h.Graphs = u.unfused, u.graphs
 		h.OverlapEP = u.pairedEP && p.VPP > 1 && j.site.sheet.Generation == "hopper"
-		h.OverlapTP, h.SerialDP, h.PlainDP, h.SeparateGrads, h.Merged, h.Formats.GradBytes = u.overlapTP, u.serialDP, u.plainDP, u.separate, u.merged, u.gradBytes
+		h.OverlapTP, h.SerialDP, h.PlainDP, h.SeparateGrads, h.Merged, h.Formats.GradBytes = u.overlapTP, u.serialDP, u.plainDP, u.separate, u.merged && !allToAll(p), u.gradBytes
 		h.Blocking, h.TensorGathers = u.blocking, u.tensors
 	}
 	precision := p.Precision
+	// DeepSpeed's BF16_Optimizer adds every micro-batch's gradients to a copy in fp32 and reduces that (deepspeed/runtime/bf16_optimizer.py,
+	// get_grads_for_reduction; pipe/engine.py, _bf16_reduce_grads); with fp16 they stay as they are.
+	if u.engine16 && precision == "BF16" {
+		h.Formats.GradBytes = 4
+	}
 	if u.unstated != "" && (precision == "" || precision == "unstated") {
 		precision = u.unstated
 	}
@@ -131,6 +139,16 @@ func (j *job) training() error {
 		return errors.New("the row's batch a replica is not a multiple of its micro-batch")
 	}
 	return nil
+}
+
+// allToAll says that a recipe exchanges tokens by a plain all-to-all, a copy for each expert: Qwen3-235B outside NVL72 racks and Qwen3-Next on
+// H100 (Megatron-Bridge scripts/performance/configs/qwen/qwen3_workload_base_configs.py: moe_token_dispatcher_type).
+func allToAll(p *measured.Placement) bool {
+	name := strings.ToLower(p.Model)
+	if !strings.Contains(name, "qwen3") {
+		return false
+	}
+	return strings.Contains(name, "235b") && !strings.HasPrefix(p.GPU, "GB") || strings.Contains(name, "next") && strings.HasPrefix(p.GPU, "H100")
 }
 
 // bridgeLoRA is the rank of the adapters of Megatron-Bridge's recipes of large networks, in linear_qkv alone
