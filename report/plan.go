@@ -209,11 +209,22 @@ func planGroups(b *strings.Builder, l *layout.Layout, o PlanOptions) {
 				name = c.Phase + " " + name
 			}
 			t.Add(append(head, name, units.Bytes(c.Bytes).String(), units.Signif(c.TimesPerStep, 4), units.Micros(c.Us).String(),
-				units.Signif(c.P10Us, 3)+".."+units.Signif(c.P90Us, 3), units.Signif(c.BusGBps, 3), algo(c), c.Basis)...)
+				groupInterval(&c), units.Signif(c.BusGBps, 3), algo(c), c.Basis)...)
 		}
 	}
 	fmt.Fprintln(b)
 	_ = t.Write(b, "  ", pick(o.Wide, 0, o.Width))
+}
+
+// groupInterval is p10 and p90 in the unit in which the time beside them is printed.
+func groupInterval(c *layout.Collective) string {
+	scale := 1.0
+	for _, unit := range []float64{1e-3, 1e-6} {
+		if c.Us*unit >= 1 {
+			scale = unit
+		}
+	}
+	return units.Signif(c.P10Us*scale, 3) + ".." + units.Signif(c.P90Us*scale, 3)
 }
 
 func algo(c layout.Collective) string {

@@ -383,6 +383,9 @@ func (w *editor) dropLeaf(e Edit) error {
 	}
 	switch {
 	case !found:
+		if len(w.c.Leaves()) == 0 {
+			return fmt.Errorf("no leaf %q: the cluster names no leaf switches", e.Leaf)
+		}
 		return fmt.Errorf("no leaf %q (there are %s)", e.Leaf, clip(strings.Join(w.c.Leaves(), ", ")))
 	case lost == 0:
 		return fmt.Errorf("leaf %q has no rail %d", e.Leaf, e.Rail)

@@ -10,7 +10,7 @@ import (
 
 // Rehearsal is what a run would do: who is started, and what is measured.
 type Rehearsal struct {
-	Processes int               `yaml:"processes" json:"processes"` // child processes, on this node
+	Processes int               `yaml:"processes" json:"processes"` // child processes, on all nodes
 	Program   string            `yaml:"program" json:"program"`
 	Limit     string            `yaml:"limit" json:"limit"` // of the whole run
 	Ranks     []RehearsedRank   `yaml:"ranks" json:"ranks"`
@@ -79,6 +79,15 @@ func Rehearse(j *Job, m Measuring, d Deadlines, launch Launch) *Rehearsal {
 	return out
 }
 
+// nodes is over how many nodes the ranks are spread.
+func (r *Rehearsal) nodes() int {
+	hosts := map[string]bool{}
+	for i := range r.Ranks {
+		hosts[r.Ranks[i].Host] = true
+	}
+	return len(hosts)
+}
+
 // WriteText prints a rehearsal for people.
 func (r *Rehearsal) WriteText(w io.Writer) error {
 	var err error
@@ -87,7 +96,11 @@ func (r *Rehearsal) WriteText(w io.Writer) error {
 			_, err = fmt.Fprintf(w, format, a...)
 		}
 	}
-	say("would start %d child processes of %s on this node, joined at 127.0.0.1 (a free port), and stop after at most %s\n", r.Processes, r.Program, r.Limit)
+	if n := r.nodes(); n > 1 {
+		say("under a launcher, which starts a copy of %s for each rank or node, %d child processes on %d nodes; without one it is refused; stops after at most %s\n", r.Program, r.Processes, n, r.Limit)
+	} else {
+		say("would start %d child processes of %s on this node, joined at 127.0.0.1 (a free port), and stop after at most %s\n", r.Processes, r.Program, r.Limit)
+	}
 	for _, x := range r.Ranks {
 		gpu := fmt.Sprintf("GPU %d", x.GPU)
 		if x.PCI != "" {

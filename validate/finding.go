@@ -93,7 +93,7 @@ var findings = map[string]findingSpec{
 	"name-unknown":      {SevError, CatRendezvous, "the rendezvous host is unknown: %s", "name a numeric address of rank 0's node on all ranks: --rendezvous ADDRESS:PORT", exitEnvironment},
 	"join-failed":       {SevError, CatRendezvous, "a rank cannot join: %s", "see that rank 0 runs, that --rendezvous names it, and that nothing is between (nc -vz HOST PORT)", exitDeadline},
 	"root":              {SevInfo, CatEnvironment, "running as root: %s", "validate needs no privileges; a user account is safer", 0},
-	"seats-differ":      {SevError, CatEnvironment, "ranks are not on the nodes that the layout gives them: %s", "start them in the layout's order: export the layout for the launcher (rankmap export), or plan for what the launcher does", exitEnvironment},
+	"seats-differ":      {SevError, CatEnvironment, "ranks are not on the nodes that the layout gives them: %s", "start them in the layout's order, or plan for what the launcher does (rankmap plan --target)", exitEnvironment},
 	"host-name":         {SevInfo, CatEnvironment, "host names differ from the layout: %s", "the layout was made for another host or from a preset; GPUs are matched by UUID, PCI id, or index", 0},
 
 	// Libraries.

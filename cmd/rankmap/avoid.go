@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"rankmap/planner"
 	"rankmap/topology"
 )
 
@@ -23,9 +24,10 @@ func (a *avoidFlags) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&a.exclude, "exclude", nil, "leave out hosts or GPUs, such as node3,node1/5")
 }
 
-// skip returns what a plan must leave idle: what the flags exclude and what discovery marked as bad. Notes name each
-// avoided GPU; nil means that every GPU may be used.
-func (a *avoidFlags) skip(c *topology.Cluster) (func(topology.GPUID) bool, []string, error) {
+// skip tells a request what its plan must leave idle: what the flags exclude, which per-GPU figures do not count, and what
+// discovery marked as bad. Notes name each of the latter.
+func (a *avoidFlags) skip(r *planner.Request) ([]string, error) {
+	c := r.Cluster
 	out := make([]bool, c.NumGPUs())
 	var errs []error
 	any := false
@@ -52,6 +54,12 @@ func (a *avoidFlags) skip(c *topology.Cluster) (func(topology.GPUID) bool, []str
 			out[id], any = true, true
 		}
 	}
+	r.Barred = 0
+	for _, left := range out {
+		if left {
+			r.Barred++
+		}
+	}
 	var notes []string
 	for id := range topology.GPUID(c.NumGPUs()) {
 		if why := c.GPUBad(id); why != "" && !out[id] {
@@ -60,12 +68,12 @@ func (a *avoidFlags) skip(c *topology.Cluster) (func(topology.GPUID) bool, []str
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, nil, inputErr(err)
+		return nil, inputErr(err)
 	}
-	if !any {
-		return nil, notes, nil
+	if r.Skip = nil; any {
+		r.Skip = func(id topology.GPUID) bool { return out[id] }
 	}
-	return func(id topology.GPUID) bool { return out[id] }, notes, nil
+	return notes, nil
 }
 
 func (a *avoidFlags) hostSet(c *topology.Cluster) (map[string]bool, error) {

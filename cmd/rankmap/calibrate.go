@@ -27,12 +27,20 @@ type calibrateOptions struct {
 	rows     measuredOptions // how to read rows that do not say everything
 }
 
+// wholeSteps are the formats whose times are of many computations and collectives: they confront, no profile is fitted to them.
+var wholeSteps = []string{"step.csv", "placements", "serving points", "training steps"}
+
+// calibrating lists the formats that a profile is fitted to.
+func calibrating() []string {
+	return slices.DeleteFunc(measured.Formats(), func(f string) bool { return slices.Contains(wholeSteps, f) })
+}
+
 func newCalibrateCmd(d *deps) *cobra.Command {
 	o := new(calibrateOptions)
 	cmd := &cobra.Command{
 		Use:   "calibrate FILE... -f profile.yaml",
 		Short: "Fit the times of collectives, or of computations, to your own measurements",
-		Long: `calibrate reads measured collectives (` + strings.Join(measured.Formats(), ", ") + `)
+		Long: `calibrate reads measured collectives or computations (` + strings.Join(calibrating(), ", ") + `)
 and writes a profile for plan --profile. It starts from the profile of the same GPU, or of the nearest one, refits the
 parameters only where the points call for it and where that predicts points left out better, and corrects the rest at the
 measured sizes. Eight all-reduces (2 ranks and all ranks; 4 KiB, 1 MiB, 32 MiB, 512 MiB; CUDA graph) are a good start.
@@ -127,6 +135,11 @@ func runCalibrate(d *deps, o *calibrateOptions) error {
 		return inputErr(err)
 	}
 	if len(points) == 0 {
+		for i := range files {
+			if slices.Contains(wholeSteps, files[i].Format) {
+				return inputErrf("no row can calibrate: %s (%s) times whole steps, not collectives or computations", files[i].Name, files[i].Format)
+			}
+		}
 		return inputErrf("no row can calibrate: %s", reasonsOf(skipped))
 	}
 	profile, sum, err := calibrate(cat, profiles, points, o.files)

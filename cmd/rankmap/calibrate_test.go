@@ -59,8 +59,8 @@ func TestCalibrateLeavesNoFileBehindOnFailure(t *testing.T) {
 	mixed := filepath.Join(dir, "mixed.csv")
 	head := "system,library,version,kernel,collective,dtype,ranks,nodes,bytes,time_us\n"
 	rows := "h100_sxm,nccl,2.27,,all_reduce,half,8,1,4096,15\nb200_sxm,nccl,2.27,,all_reduce,half,8,1,4096,25\n"
-	kernels := filepath.Join(dir, "kernels.csv")
-	for name, text := range map[string]string{mixed: head + rows, kernels: head + "h100_sxm,vllm,0.19.0,vLLM_custom_graph,all_reduce,half,8,1,4096,5\n"} {
+	kernels, steps := filepath.Join(dir, "kernels.csv"), filepath.Join(dir, "steps.csv")
+	for name, text := range map[string]string{mixed: head + rows, steps: "model,hidden,layers,heads,seq,vocab,gpus,tp,pp,dp,batch,microbatch,recompute,step_s\nnet,1024,8,16,1024,32000,8,8,1,1,8,1,none,1.5\n", kernels: head + "h100_sxm,vllm,0.19.0,vLLM_custom_graph,all_reduce,half,8,1,4096,5\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +70,7 @@ func TestCalibrateLeavesNoFileBehindOnFailure(t *testing.T) {
 	}{
 		"several systems":    {"out.yaml", mixed, "", "rows of several systems (b200_sxm, h100_sxm)"},
 		"nothing usable":     {"out.yaml", kernels, "", "no row can calibrate: 1 not NCCL"},
+		"whole steps":        {"out.yaml", steps, "", "(training steps) times whole steps"},
 		"no -f":              {"", mixed, "", "-f is missing"},
 		"unknown format":     {"out.yaml", mixed, "xml", `unknown output format "xml"`},
 		"no such file":       {"out.yaml", filepath.Join(dir, "nowhere"), "", "nowhere"},
@@ -90,7 +91,7 @@ func TestCalibrateLeavesNoFileBehindOnFailure(t *testing.T) {
 		}
 	}
 	entries, _ := os.ReadDir(dir)
-	if len(entries) != 2 {
+	if len(entries) != 3 {
 		t.Errorf("temporary files left behind: %v", entries)
 	}
 	text, _, err := calibrateRun(t, &calibrateOptions{files: []string{mixed}, file: "-", rows: measuredOptions{system: "h100-sxm"}})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -80,6 +81,9 @@ func (c *clusterFlags) load(d *deps, cat *hardware.Catalog) (*topology.Cluster, 
 		return nil, sourceInfo{}, inputErr(err)
 	}
 	info := sourceInfo{name: validName(res.Name), digest: digest(res.Bytes), files: res.Files, notes: res.Warnings}
+	if note := rackNote(res.Cluster); note != "" {
+		info.notes = append(slices.Clone(info.notes), note)
+	}
 	return res.Cluster, info, nil
 }
 

@@ -74,11 +74,10 @@ func (o *planOptions) load(d *deps) (*planInputs, error) {
 	}
 	in.clusterDoc = topology.NewDoc(cluster)
 	o.inherit(in, former)
-	skip, avoided, err := o.avoid.skip(cluster)
+	avoided, err := o.avoid.skip(&in.request)
 	if err != nil {
 		return nil, err
 	}
-	in.request.Skip = skip
 	in.notes = append(in.notes, avoided...)
 	if note := targetNote(target); note != "" {
 		in.notes = append(in.notes, note)
@@ -115,7 +114,16 @@ func (o *planOptions) prices(d *deps, in *planInputs) error {
 	if err := o.kernels.fuse(&in.collectives, book, &in.request); err != nil {
 		return err
 	}
-	return book.fill(&in.request, o.cost, in.collectives)
+	if err := book.fill(&in.request, o.cost, in.collectives); err != nil {
+		return err
+	}
+	sheet, err := oneGPU(in.request.Cluster, book.cat)
+	if err != nil {
+		return err
+	}
+	notes, err := book.typeNotes(sheet, in.request.Spec, &in.request.Workload)
+	in.notes = append(in.notes, notes...)
+	return err
 }
 
 // engine is the --target, nil without.
@@ -151,7 +159,7 @@ func oneGPU(c *topology.Cluster, cat *hardware.Catalog) (*hardware.GPU, error) {
 		s := c.Datasheet(id)
 		if s == nil {
 			return nil, withHint(inputErrf("%s: the source names no GPU model: --gpu is missing", c.GPUName(id)),
-				"NV18 alone is H100, H200, B200 or GB200: give --gpu with one of "+strings.Join(cat.Systems(), ", "))
+				"a matrix of links fits several GPUs (NV18: H100, H200, B200, GB200): give --gpu with one of "+strings.Join(cat.Systems(), ", "))
 		}
 		if sheet == nil || s.MemoryGB < sheet.MemoryGB {
 			sheet = s

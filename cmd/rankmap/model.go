@@ -64,7 +64,7 @@ func newModelCmd(d *deps) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&o.list, "list", false, "list the models that rankmap ships")
 	f.StringVar(&o.assume, "assume", "", "take an unknown architecture as: dense (Llama's layer shapes), marked as an estimate")
-	f.StringVar(&o.strategy, "strategy", "", "degrees, such as tp=8,ep=8,pp=2 (tp, pp, dp, cp, ep, expert-tp, interleave, zero, sp, recompute, recompute-layers, first-stage, last-stage)")
+	f.StringVar(&o.strategy, "strategy", "", "degrees, such as tp=8,ep=8,pp=2 (tp, pp, dp, cp, ep, expert-tp, interleave, zero, sp, recompute, recompute-layers, offload-layers, first-stage, last-stage)")
 	f.StringVar(&o.task, "task", "decode", "step of --strategy: prefill, decode or train")
 	f.IntVar(&o.batch, "batch", 1, "sequences of one attention replica (train: of one micro-batch)")
 	f.IntVar(&o.context, "context", 4096, "tokens a sequence")
@@ -258,7 +258,7 @@ func parseStrategy(text string, s *model.Spec) (parallel.Strategy, []error) {
 				st.Recompute = ""
 			}
 		case degrees[key] == nil:
-			errs = append(errs, fmt.Errorf("--strategy %q: want one of tp, pp, dp, cp, ep, expert-tp, interleave, zero, sp, recompute, recompute-layers, first-stage, last-stage", key))
+			errs = append(errs, fmt.Errorf("--strategy %q: want one of tp, pp, dp, cp, ep, expert-tp, interleave, zero, sp, recompute, recompute-layers, offload-layers, first-stage, last-stage", key))
 		default:
 			n, err := strconv.Atoi(val)
 			if err != nil || n > most || n < 0 || (n == 0 && key != "zero") || (n > 3 && key == "zero") {
@@ -352,7 +352,7 @@ func billions(n int64) string {
 
 // splitTable prints volumes and memory of a strategy.
 func splitTable(b *bytes.Buffer, c *model.SplitCost, width int, wide bool) error {
-	fmt.Fprintf(b, "\n%s on %d GPUs: %s, %d sequences a replica, %d tokens each\n", c.Strategy, c.GPUs, c.Task, c.Batch, c.Context)
+	fmt.Fprintf(b, "\n%s on %s: %s, %s a replica, %d tokens each\n", c.Strategy, many(c.GPUs, "GPU"), c.Task, many(c.Batch, "sequence"), c.Context)
 	for _, v := range c.Violations {
 		fmt.Fprintf(b, "does not fit: %s\n", report.Clean(v))
 	}
@@ -429,4 +429,12 @@ func ranges(n []int) string {
 		i = j + 1
 	}
 	return strings.Join(out, ", ")
+}
+
+// many counts things in words: "1 sequence", "2 sequences".
+func many(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

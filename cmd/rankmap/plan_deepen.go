@@ -34,11 +34,11 @@ func (in *planInputs) costOfAvoiding(ctx context.Context, p *planner.Plan, o *pl
 	}
 	r := in.request
 	r.Cluster = sound
-	var err error
-	if r.Skip, _, err = o.avoid.skip(sound); err != nil {
+	if _, err := o.avoid.skip(&r); err != nil {
 		return err
 	}
-	if err := in.book.fill(&r, in.cost, in.collectives); err != nil {
+	err := in.book.fill(&r, in.cost, in.collectives)
+	if err != nil {
 		return err
 	}
 	p.Avoided, err = planner.CostOfAvoiding(ctx, p, r, parts)

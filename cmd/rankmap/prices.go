@@ -62,7 +62,7 @@ func (b *priceBook) fill(r *planner.Request, cost string, o collective.Options) 
 		return err
 	}
 	r.Capacity, r.HostLink = sheet.Memory(), sheet.HostLink()
-	r.PeakFLOPS = sheet.TFLOPS["bf16"] * 1e12
+	r.PeakFLOPS = sheet.Peak("bf16")
 	kernels, err := b.models(sheet)
 	if err != nil {
 		return err

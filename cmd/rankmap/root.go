@@ -91,7 +91,7 @@ func flagErr(cmd *cobra.Command, err error) error {
 	if s := strictyaml.Suggest(word, names); s != "" {
 		hint = ", did you mean --" + s + "?"
 	}
-	return inputErrf("%w%s (see rankmap %s --help)", err, hint, cmd.Name())
+	return inputErrf("%w%s (see %s --help)", err, hint, cmd.CommandPath())
 }
 
 // flagWants says what a flag takes, by its type.
