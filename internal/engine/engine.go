@@ -71,7 +71,9 @@ func (e Engine) WhyNot(st parallel.Strategy) string {
 		if slices.Equal(have, want) {
 			return ""
 		}
-		known = append(known, join(have))
+		if k := join(have); !slices.Contains(known, k) { // orders differ in degrees of 1 alone
+			known = append(known, k)
+		}
 	}
 	return fmt.Sprintf("cannot order the ranks %s (can: %s)", join(want), strings.Join(known, "; "))
 }
