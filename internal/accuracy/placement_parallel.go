@@ -26,7 +26,7 @@ type group []int
 // The result stands in the order of the rows and does not depend on the number of workers.
 func (c *Placer) place(ctx context.Context, rows []measured.Placement, progress func(done, all int)) []placedRow {
 	out := make([]placedRow, len(rows))
-	todo := make(chan group)
+	waiting := make(chan group)
 	var done sync.Mutex
 	n := 0
 	count := func() {
@@ -42,7 +42,7 @@ func (c *Placer) place(ctx context.Context, rows []measured.Placement, progress 
 	for range max(1, runtime.GOMAXPROCS(0)) {
 		w := c.fork()
 		wg.Go(func() {
-			for g := range todo {
+			for g := range waiting {
 				for _, i := range g {
 					if ctx.Err() == nil {
 						out[i] = w.row(ctx, &rows[i])
@@ -53,9 +53,9 @@ func (c *Placer) place(ctx context.Context, rows []measured.Placement, progress 
 		})
 	}
 	for _, g := range groupRows(rows) {
-		todo <- g
+		waiting <- g
 	}
-	close(todo)
+	close(waiting)
 	wg.Wait()
 	return out
 }

@@ -40,7 +40,7 @@ const wideRange = 4
 // loads lists the loads that a serving row may have been decided for, the likeliest first: one where the row or the name of
 // its recipe tells, else the ends and the middle of the range, or a request alone and as many as fit.
 func loads(p *measured.Placement) []users {
-	if p.Concurrency > 0 || p.MicroBatch > 0 && p.Family() != "mlinf" || p.Family() == "mlinf" {
+	if p.Concurrency > 0 || p.MicroBatch > 0 || p.Family() == "mlinf" {
 		return []users{{}}
 	}
 	name := path.Base(p.Source)

@@ -95,6 +95,9 @@ func confront(m *compute.Model, r []string, sum map[layer]*times) error {
 		return err
 	}
 	hidden, inter, local, rows := n[0], n[1], n[2], n[3]
+	if slices.Min(n[:4]) < 1 {
+		return fmt.Errorf("hidden %d, inter %d, local %d, rows %d: want 1 or more each", hidden, inter, local, rows)
+	}
 	each := rows / local
 	wide := n[4] / (2 * rows * hidden) // the up-projection with its gate, where it has one
 	op := model.ComputeOp{Kind: model.GEMM, DType: "bf16", Times: 1}
