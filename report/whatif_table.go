@@ -145,6 +145,9 @@ func whatIfMachine(row rowFunc) {
 	row("machine", func(col *whatif.Column) string {
 		m := col.Machine
 		s := fmt.Sprintf("%d %s, %d nodes", m.GPUs, m.GPU, m.Nodes)
+		if m.Nodes == 1 {
+			s = strings.TrimSuffix(s, "s")
+		}
 		if m.Lost > 0 {
 			s += fmt.Sprintf(", %d lost", m.Lost)
 		}
